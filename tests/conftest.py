@@ -1,0 +1,16 @@
+"""Settings for the whole test run."""
+
+import os
+import sys
+
+from hypothesis import settings
+
+# The first call of a compiled function takes seconds, so a deadline per example would only measure
+# the compiler.
+settings.register_profile("local", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI", "").lower() in ("1", "true") else "local")
+
+# Otherwise Spark starts its workers with the first python3 in PATH, which may lack the packages.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

@@ -1,0 +1,175 @@
+"""The programs in the documents and in examples/ run and print what the documents say.
+
+The `python` blocks of one document form one program. A block followed directly by a `text` or
+`output` block must print exactly that. A block after `<!-- no-run -->` is only compiled.
+"""
+
+import re
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "demo.py")
+
+FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w-]*).*$")
+END_OF_BLOCK = "<end of block>"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One fenced block; `first` and `last` are the indices of its fences in the document."""
+
+    language: str
+    text: str
+    first: int
+    last: int
+
+
+def blocks_of(lines: list[str]) -> list[Block]:
+    blocks = []
+    opening: re.Match[str] | None = None
+    first = 0
+    for number, line in enumerate(lines):
+        if opening is None:
+            opening, first = FENCE.match(line), number
+        elif line.strip() == opening["ticks"]:
+            text = textwrap.dedent("\n".join(lines[first + 1 : number]))
+            blocks.append(Block(opening["language"], text, first, number))
+            opening = None
+    assert opening is None, f"the block at line {first + 1} is never closed"
+    return blocks
+
+
+def is_compiled_only(lines: list[str], block: Block) -> bool:
+    before = [line.strip() for line in lines[: block.first] if line.strip()]
+    return bool(before) and before[-1] == "<!-- no-run -->"
+
+
+def expected_outputs(lines: list[str], blocks: list[Block]) -> dict[int, str]:
+    """What blocks must print, by the index of their opening fence."""
+    return {
+        block.first: following.text
+        for block, following in pairwise(blocks)
+        if block.language == "python"
+        and following.language in ("text", "output")
+        and not "".join(lines[block.last + 1 : following.first]).strip()
+    }
+
+
+def clean(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+
+
+def check_document(document: Path, folder: Path) -> None:
+    """Run the document's program as a script in `folder` and compare what its blocks print."""
+    lines = document.read_text(encoding="utf-8").splitlines()
+    blocks = blocks_of(lines)
+    programs = [block for block in blocks if block.language == "python"]
+    for block in programs:
+        # Leading newlines make the line numbers of an error those of the document.
+        compile("\n" * (block.first + 1) + block.text, str(document), "exec")
+    programs = [block for block in programs if not is_compiled_only(lines, block)]
+    if not programs:
+        return
+
+    # A real file in a process of its own: user classes live in `__main__`, their source can be
+    # read, and a Spark session started here is not shared with the tests.
+    script = [""] * len(lines)
+    for block in programs:
+        script[block.first + 1 : block.last] = block.text.split("\n")
+        script[block.last] = f"print({END_OF_BLOCK!r}, flush=True)"
+    path = folder / f"{document.stem}.py"
+    path.write_text("\n".join(script), encoding="utf-8")
+    done = run_script(path, folder)
+    assert done.returncode == 0, done.stderr
+
+    printed = done.stdout.split(f"{END_OF_BLOCK}\n")
+    expected = expected_outputs(lines, blocks)
+    for block, output in zip(programs, printed, strict=False):
+        if block.first in expected:
+            where = f"{document.name}, line {block.first + 1}"
+            assert clean(output) == clean(expected[block.first]), where
+
+
+def run_script(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(path)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_programs_of_a_document_print_what_it_says(document: Path, tmp_path: Path) -> None:
+    check_document(document, tmp_path)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.name))
+def test_an_example_runs(example: Path, tmp_path: Path) -> None:
+    done = run_script(example, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+GOOD = """\
+```python
+x = 1
+print("unchecked")
+```
+
+words
+
+- in a list:
+
+  ```python
+  print(x + 1)
+  print()
+  print(x + 2)
+  ```
+
+  ```output
+  2
+
+  3
+  ```
+
+<!-- no-run -->
+
+```python
+raise SystemExit("never")
+```
+"""
+
+
+def test_blocks_share_names_and_may_be_unchecked_or_compiled_only(tmp_path: Path) -> None:
+    document = tmp_path / "good.md"
+    document.write_text(GOOD, encoding="utf-8")
+    check_document(document, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("broken", "error", "message"),
+    [
+        (GOOD.replace("x + 2", "x + 3"), AssertionError, "line 10"),
+        (GOOD.replace("x = 1", "x = y"), AssertionError, "line 2"),
+        (GOOD.replace("raise ", "raise = "), SyntaxError, "line 25"),
+        (GOOD.removesuffix("```\n"), AssertionError, "line 24"),
+    ],
+    ids=["wrong output", "error", "does not compile", "not closed"],
+)
+def test_a_broken_document_is_found(
+    tmp_path: Path, broken: str, error: type[Exception], message: str
+) -> None:
+    document = tmp_path / "broken.md"
+    document.write_text(broken, encoding="utf-8")
+    with pytest.raises(error, match=message):
+        check_document(document, tmp_path)
