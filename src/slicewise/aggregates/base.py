@@ -1,0 +1,272 @@
+"""The algebra of aggregates (Reactive Aggregator, VLDB 2015, Section 2; Scotty, TODS 2020, 4.2).
+
+An aggregate is `identity`, `lift`, `combine` and `lower`: `lift` makes the state of one event,
+`combine(older, newer)` merges the states of two neighbouring runs of events, `lower` turns a
+state into the result, and `identity` is the state of no event. `combine` must be associative and
+need not commute; `invert`, where there is one, takes the oldest part away again.
+
+These methods say what an aggregate means. How it runs is decided when it is bound to the types of
+its columns: as components, compiled algebras with flat state arrays that aggregates share, or as
+it stands here, on Python objects.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from slicewise.codegen.algebra import Algebra
+from slicewise.columns import Column
+from slicewise.errors import AggregateError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Kind = Literal["distributive", "algebraic", "holistic"]
+States = tuple[np.ndarray, ...]
+
+
+class Aggregate:
+    """Base of every aggregate, built-in or your own.
+
+    A subclass defines `identity`, `lift`, `combine` and `lower`; the parameters of `lift` are the
+    input columns. Events with a null in one of them are skipped. Set `commutative = True` when
+    the order of events does not matter, and define `invert` when the oldest part of a state can be
+    taken away exactly. Numbers are compiled where Numba can (integers then have 64 bits);
+    `compile = False` keeps an aggregate interpreted.
+
+    >>> class Vwap(Aggregate):
+    ...     commutative = True
+    ...     def identity(self):
+    ...         return (0.0, 0.0)
+    ...     def lift(self, price, volume):
+    ...         return (price * volume, volume)
+    ...     def combine(self, older, newer):
+    ...         return (older[0] + newer[0], older[1] + newer[1])
+    ...     def lower(self, state):
+    ...         return state[0] / state[1] if state[1] else None
+    >>> vwap = Vwap("price", "volume")
+    >>> vwap.output, vwap.fold([(10.0, 2.0), (20.0, 2.0)])
+    ('price_vwap', 15.0)
+    """
+
+    name: ClassVar[str] = ""
+    commutative: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "algebraic"
+    compile: ClassVar[bool] = True
+
+    columns: tuple[str, ...]
+    _alias: str | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower().lstrip("_")
+
+    def __init__(self, *columns: str) -> None:
+        arity = self.arity
+        if not all(isinstance(column, str) for column in columns):
+            given = ", ".join(repr(column) for column in columns)
+            raise AggregateError(
+                f"`{self.name}` takes the names of its columns as strings; given: {given}."
+            )
+        if columns and len(columns) != arity:
+            raise AggregateError(
+                f"`{self.name}` takes {arity} column{'s' * (arity != 1)}; given: "
+                f"{len(columns)} ({', '.join(columns)}). Name each input column once, in the "
+                "order of the parameters of `lift`."
+            )
+        self.columns = columns
+
+    # What it means.
+
+    def identity(self) -> Any:
+        """The state of no event."""
+        raise self._missing("identity")
+
+    def lift(self, *values: Any) -> Any:
+        """The state of one event, given the values of its columns."""
+        raise self._missing("lift")
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        """The state of the events of `older` followed by those of `newer`."""
+        raise self._missing("combine")
+
+    def lower(self, state: Any) -> Any:
+        """The result of a state; `None` stands for null."""
+        raise self._missing("lower")
+
+    def invert(self, total: Any, oldest: Any) -> Any:
+        """The state `rest` for which `combine(oldest, rest)` is `total`."""
+        raise self._missing("invert")
+
+    def _missing(self, method: str) -> AggregateError:
+        return AggregateError(
+            f"An aggregate defines `identity`, `lift`, `combine` and `lower`; "
+            f"`{type(self).__name__}` has no `{method}`."
+        )
+
+    # What is known about it.
+
+    @property
+    def arity(self) -> int:
+        """How many input columns there are: the parameters of `lift`."""
+        return len(inspect.signature(self.lift).parameters)
+
+    @property
+    def invertible(self) -> bool:
+        """Whether `invert` is defined."""
+        return type(self).invert is not Aggregate.invert
+
+    @property
+    def output(self) -> str:
+        """The name of the output column: the alias, or `<column>_<function>`."""
+        if self._alias is not None:
+            return self._alias
+        return f"{self.columns[0]}_{self.name}" if self.columns else self.name
+
+    def alias(self, name: str) -> Self:
+        """The same aggregate under another output name."""
+        other = copy.copy(self)
+        other._alias = name
+        return other
+
+    def skips(self, values: Sequence[Any]) -> bool:
+        """Whether an event with these input values leaves no trace: SQL's rule for nulls."""
+        return any(value is None for value in values)
+
+    def fold(self, events: Any) -> Any:
+        """The result over events in order, one value or one tuple of values each: the slow twin."""
+        state = self.identity()
+        for event in events:
+            values = event if self.arity > 1 else (event,)
+            if not self.skips(values):
+                state = self.combine(state, self.lift(*values))
+        return self.lower(state)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(sorted(self.__dict__.items()))))
+
+    def __repr__(self) -> str:
+        values = [repr(c) for c in self.columns]
+        values += [f"{k}={v!r}" for k, v in self.__dict__.items() if k not in ("columns", "_alias")]
+        alias = f".alias({self._alias!r})" if self._alias is not None else ""
+        return f"{self.name}({', '.join(values)}){alias}"
+
+    # How it runs.
+
+    def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        """How the aggregate runs on columns of these types.
+
+        A user-defined aggregate is compiled where Numba can; the built-in ones name components.
+        Raises `ColumnTypeError` when it has no meaning for such columns.
+        """
+        from slicewise.codegen.methods import bind_methods
+
+        return bind_methods(self, types)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a component reads of a column: its values, or whether they are there."""
+
+    column: str
+    part: Literal["values", "valid"] = "values"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """An algebra on columns: the unit that is stored, merged and shared among aggregates.
+
+    Events in which one of the columns `required` is null are skipped. `provides` names smaller
+    components whose fields are among this one's: who needs one of those reads it here.
+    """
+
+    algebra: Algebra
+    inputs: tuple[Input, ...]
+    required: tuple[str, ...]
+    provides: tuple[tuple[Component, tuple[int, ...]], ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """An aggregate on columns of known types: components, and the way from states to results.
+
+    `lower` takes the state arrays of each component and returns a column of results. `reason`
+    says why it is interpreted, and is empty when it is compiled.
+    """
+
+    aggregate: Aggregate
+    components: tuple[Component, ...]
+    lower: Callable[[Sequence[States]], Column]
+    reason: str = ""
+
+    @property
+    def compiled(self) -> bool:
+        return not self.reason
+
+
+def bound_columns(aggregate: Aggregate) -> tuple[str, ...]:
+    """The names of the input columns; made-up ones while none were given."""
+    return aggregate.columns or tuple(f"x{k}" for k in range(aggregate.arity))
+
+
+def interpreted(aggregate: Aggregate, kind: pa.DataType | None, reason: str) -> Bound:
+    """Run the methods of `aggregate` as they stand, on Python objects.
+
+    `kind` is the type of the results; `None` lets Arrow infer it.
+    """
+    columns = bound_columns(aggregate)
+    functions: list[tuple[str, Callable[..., Any]]] = [
+        ("identity", aggregate.identity),
+        ("lift", aggregate.lift),
+        ("combine", aggregate.combine),
+        ("lower", aggregate.lower),
+    ]
+    if aggregate.invertible:
+        functions.append(("invert", aggregate.invert))
+    algebra = Algebra(
+        name=repr(aggregate), inputs=len(columns), functions=tuple(functions)
+    )
+    component = Component(algebra, tuple(Input(c) for c in columns), required=columns)
+
+    def lower(states: Sequence[States]) -> Column:
+        return objects_column([aggregate.lower(s) for s in states[0][0]], kind)
+
+    return Bound(aggregate, (component,), lower, reason)
+
+
+def objects_column(values: list[Any], kind: pa.DataType | None) -> Column:
+    """A column of Python values; its type is inferred when `kind` is `None`."""
+    import pyarrow as pa
+
+    return Column.from_arrow(pa.array(values, type=kind))
+
+
+def share(bounds: Sequence[Bound]) -> list[Component]:
+    """The components that must be kept so that every bound aggregate finds its own."""
+    wanted = dict.fromkeys(c for bound in bounds for c in bound.components)
+    provided = {small for c in wanted for small, _ in c.provides}
+    return [c for c in wanted if c not in provided]
+
+
+def states_of(
+    component: Component, kept: Sequence[Component], states: Sequence[States]
+) -> States:
+    """The state arrays of `component` among those of the kept components."""
+    for candidate, arrays in zip(kept, states, strict=True):
+        if candidate == component:
+            return arrays
+        for small, fields in candidate.provides:
+            if small == component:
+                return tuple(arrays[k] for k in fields)
+    raise AssertionError(f"no kept component provides {component.algebra.name}")

@@ -1,0 +1,161 @@
+"""Components that several aggregates share: counts, sums, squared deviations, extremes.
+
+Each is an algebra on flat states, compiled into every kernel that needs it. A component skips
+events whose column is null, so a state alone does not say whether there was any: aggregates that
+are null on nothing also keep the `Count` of the column.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from slicewise.aggregates.base import Component, Input
+from slicewise.codegen.flat import FlatAlgebra
+
+LOW_32 = 0xFFFFFFFF
+
+
+class Count(FlatAlgebra):
+    """How many events have a value."""
+
+    dtypes = ("i8",)
+    exact = True
+
+    def identity(self) -> int:
+        return 0
+
+    def lift(self, x: Any) -> int:
+        return 1
+
+    def combine(self, older: int, newer: int) -> int:
+        return older + newer
+
+    def invert(self, total: int, oldest: int) -> int:
+        return total - oldest
+
+
+class FloatSum(FlatAlgebra):
+    """Sum in float64; `invert` leaves rounding behind and is used only on request."""
+
+    dtypes = ("f8",)
+
+    def identity(self) -> float:
+        return 0.0
+
+    def lift(self, x: float) -> float:
+        return x
+
+    def combine(self, older: float, newer: float) -> float:
+        return older + newer
+
+    def invert(self, total: float, oldest: float) -> float:
+        return total - oldest
+
+
+class IntSum(FlatAlgebra):
+    """Exact sum of integers as `high * 2**32 + low`.
+
+    Neither part can overflow before 2**31 events were added, so the sum never wraps: whether it
+    fits 64 bits is decided when the state is lowered.
+    """
+
+    dtypes = ("i8", "i8")
+    exact = True
+
+    def identity(self) -> tuple[int, int]:
+        return (0, 0)
+
+    def lift(self, x: int) -> tuple[int, int]:
+        return (x >> 32, x & LOW_32)
+
+    def combine(self, older: tuple[int, int], newer: tuple[int, int]) -> tuple[int, int]:
+        return (older[0] + newer[0], older[1] + newer[1])
+
+    def invert(self, total: tuple[int, int], oldest: tuple[int, int]) -> tuple[int, int]:
+        return (total[0] - oldest[0], total[1] - oldest[1])
+
+
+class Spread(FlatAlgebra):
+    """Count, sum and squared deviations from the mean.
+
+    Deviations merge by the pairwise rule of Chan, Golub and LeVeque: the difference of the two
+    means enters, never a raw sum of squares.
+    """
+
+    dtypes = ("i8", "f8", "f8")
+
+    def identity(self) -> tuple[int, float, float]:
+        return (0, 0.0, 0.0)
+
+    def lift(self, x: float) -> tuple[int, float, float]:
+        return (1, x, 0.0)
+
+    def combine(
+        self, older: tuple[int, float, float], newer: tuple[int, float, float]
+    ) -> tuple[int, float, float]:
+        if older[0] == 0:
+            return newer
+        if newer[0] == 0:
+            return older
+        m, n = float(older[0]), float(newer[0])
+        apart = m * newer[1] - n * older[1]
+        squares = older[2] + newer[2] + apart * apart / (m * n * (m + n))
+        return (older[0] + newer[0], older[1] + newer[1], squares)
+
+
+class Largest(FlatAlgebra):
+    """The greatest value; NaN is greater than every other."""
+
+    def __init__(self, dtype: str, lowest: float) -> None:
+        self.dtypes = (dtype,)  # type: ignore[misc]  # one class for all types of numbers
+        self.lowest = lowest
+
+    def identity(self) -> Any:
+        return self.lowest
+
+    def lift(self, x: Any) -> Any:
+        return x
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        return older if older >= newer or older != older else newer
+
+
+class Smallest(Largest):
+    """The least value; NaN is greater than every other, so it is the identity of floats."""
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        return older if older <= newer or newer != newer else newer
+
+
+@cache
+def _algebra(cls: type[FlatAlgebra], *arguments: Any) -> FlatAlgebra:
+    return cls(*arguments)
+
+
+def on_column(cls: type[FlatAlgebra], column: str, *arguments: Any) -> Component:
+    """The component of an algebra of one input on a column."""
+    algebra = _algebra(cls, *arguments).algebra
+    return Component(algebra, (Input(column),), (column,))
+
+
+def count(column: str) -> Component:
+    """How many values of the column are not null."""
+    return on_column(Count, column)
+
+
+def float_sum(column: str) -> Component:
+    return on_column(FloatSum, column)
+
+
+def int_sum(column: str) -> Component:
+    return on_column(IntSum, column)
+
+
+def spread(column: str, *, integers: bool) -> Component:
+    """Count, sum and squared deviations; of floats it also serves as their count and sum."""
+    algebra = _algebra(Spread).algebra
+    provides: tuple[tuple[Component, tuple[int, ...]], ...] = ((count(column), (0,)),)
+    if not integers:
+        provides += ((float_sum(column), (1,)),)
+    return Component(algebra, (Input(column),), (column,), provides)

@@ -1,0 +1,64 @@
+"""What a kernel is specialised for: how states are made, merged and laid out in arrays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Algebra:
+    """Functions on states, and the arrays that hold states.
+
+    A compiled algebra is Python source that Numba compiles: it defines `identity()`,
+    `lift_value(*inputs)`, `combine(older, newer)` and, where they exist, `invert(total, oldest)`
+    and `lower(state)`, each decorated with `@algebra`. Its states are scalars (one field) or
+    tuples of scalars. An interpreted algebra (`source is None`) is given by Python functions, and
+    its states are any objects, in one array of objects.
+
+    Two algebras are equal when they compute the same thing in the same way; equal ones share
+    compiled kernels.
+    """
+
+    name: str
+    dtypes: tuple[str, ...] = ("O",)
+    inputs: int = 1
+    source: str | None = None
+    functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    # Whether `invert` gives back the very state that was there before: integers, not floats.
+    exact: bool = False
+    # How a state of the source is built from its fields, when it is more than a plain tuple.
+    constructor: str = field(default="", compare=False)
+
+    @property
+    def compiled(self) -> bool:
+        return self.source is not None
+
+    @property
+    def invertible(self) -> bool:
+        """Whether there is an `invert`, exact or not."""
+        if self.source is None:
+            return any(name == "invert" for name, _ in self.functions)
+        return "def invert(" in self.source
+
+    def new(self, size: int) -> tuple[np.ndarray, ...]:
+        """Room for `size` states: one array per field; what they hold is undefined."""
+        return tuple(np.empty(size, dtype) for dtype in self.dtypes)
+
+    def module_source(self) -> str:
+        """The source with `lift`, `load` and `store` for these fields."""
+        assert self.source is not None
+        fields = range(len(self.dtypes))
+        if len(self.dtypes) == 1 and not self.constructor:
+            load, store = "S[0][i]", "    S[0][i] = state"
+        else:
+            load = f"{self.constructor}({', '.join(f'S[{k}][i]' for k in fields)},)"
+            store = "\n".join(f"    S[{k}][i] = state[{k}]" for k in fields)
+        lift = ", ".join(f"X[{k}][i]" for k in range(self.inputs))
+        return (
+            f"{self.source}\n\n"
+            f"@algebra\ndef lift(X, i):\n    return lift_value({lift})\n\n\n"
+            f"@algebra\ndef load(S, i):\n    return {load}\n\n\n"
+            f"@algebra\ndef store(S, i, state):\n{store}\n"
+        )

@@ -1,0 +1,70 @@
+"""Where specialised modules and their machine code are kept between processes.
+
+`SLICEWISE_CACHE_DIR` names the folder; otherwise it is the user's cache folder, and a folder for
+this user under the temporary one when that cannot be written. Never the installation itself, so
+a read-only installation works.
+"""
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+
+@cache
+def folder() -> Path:
+    """The folder for generated modules; made if it is missing."""
+    asked = os.environ.get("SLICEWISE_CACHE_DIR")
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    owner = os.getuid() if hasattr(os, "getuid") else "user"
+    candidates = [asked] if asked else []
+    candidates += [
+        os.path.join(user, "slicewise"),
+        os.path.join(tempfile.gettempdir(), f"slicewise-{owner}"),
+    ]
+    for candidate in candidates:
+        path = Path(candidate)
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path):
+                pass
+        except OSError:
+            continue
+        if hasattr(os, "getuid") and path.stat().st_uid != os.getuid():
+            continue  # never run code from a folder that somebody else owns
+        return path
+    return Path(tempfile.mkdtemp(prefix="slicewise-"))
+
+
+def module_from(source: str) -> ModuleType:
+    """Import `source` as a module that lives in the cache folder.
+
+    The file is named after its content, so it never changes and Numba's own cache, which compares
+    modification times, stays valid for every later process.
+    """
+    digest = hashlib.sha256(source.encode()).hexdigest()[:24]
+    name = f"_slicewise_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    path = folder() / f"{name}.py"
+    # Another process may write the same file: complete files only, and the first one stays.
+    if not path.exists() or path.stat().st_size != len(source.encode()):
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(source)
+        os.replace(file.name, path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

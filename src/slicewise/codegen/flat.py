@@ -1,0 +1,40 @@
+"""Built-in algebras on flat states: plain methods, compiled by the way of user-defined ones."""
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+from slicewise.codegen.algebra import Algebra
+from slicewise.codegen.writer import Writer, casts
+
+
+class FlatAlgebra:
+    """Base of the algebras of built-in components.
+
+    A subclass gives the numpy types of its fields and `identity`, `lift`, `combine` and perhaps
+    `invert` on states: a number when there is one field, a tuple otherwise. `exact` says
+    that `invert` gives back the very state that was there before. Methods may read attributes of `self`; they become constants. Division by
+    zero gives infinity or NaN.
+    """
+
+    dtypes: ClassVar[tuple[str, ...]]
+    exact: ClassVar[bool] = False
+
+    def identity(self) -> Any:
+        raise NotImplementedError
+
+    @cached_property
+    def algebra(self) -> Algebra:
+        """The algebra, ready for kernels to be specialised for it."""
+        methods = ["identity", "lift", "combine"]
+        if hasattr(self, "invert"):
+            methods.append("invert")
+        source, constructor = Writer(self).write(methods)
+        lift = self.lift  # type: ignore[attr-defined]  # its parameters differ by subclass
+        return Algebra(
+            name=type(self).__name__,
+            dtypes=self.dtypes,
+            inputs=lift.__code__.co_argcount - 1,
+            source=source + casts(self.dtypes, constructor, methods),
+            exact=self.exact,
+            constructor=constructor,
+        )

@@ -1,0 +1,172 @@
+"""User-defined aggregates: from the methods of a class to a compiled algebra.
+
+The source of `identity`, `lift`, `combine`, `lower` and `invert` becomes an ordinary module, so
+Numba keeps its machine code on disk like that of the built-in aggregates. Whatever cannot be said
+this way, or not be typed by Numba, runs interpreted, and the reason is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.aggregates.base import (
+    Aggregate,
+    Bound,
+    Component,
+    Input,
+    States,
+    bound_columns,
+    interpreted,
+)
+from slicewise.codegen.algebra import Algebra
+from slicewise.codegen.cache import module_from
+from slicewise.codegen.kernel import HEADER, kernel
+from slicewise.codegen.prelude import load, lower
+from slicewise.codegen.writer import NotCompilableError, Writer, casts
+from slicewise.columns import Column, storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# User code divides by zero as Python does: with an error, compiled or not.
+DECORATOR = "algebra = njit(cache=True, nogil=True)"
+
+def bind_methods(aggregate: Aggregate, types: Sequence[pa.DataType]) -> Bound:
+    """`aggregate` compiled for columns of these types, or interpreted with the reason why."""
+    import pyarrow as pa
+
+    columns = bound_columns(aggregate)
+    try:
+        if not aggregate.compile:
+            raise NotCompilableError(f"`{type(aggregate).__name__}` says `compile = False`")
+        for column, kind in zip(columns, types, strict=True):
+            if storage(kind) == np.dtype(object) or pa.types.is_temporal(kind):
+                raise NotCompilableError(f"column {column!r} holds {kind}, not numbers")
+        algebra, result = _algebra(aggregate, types)
+    except NotCompilableError as error:
+        return interpreted(aggregate, None, str(error))
+    component = Component(algebra, tuple(Input(c) for c in columns), required=columns)
+    return Bound(aggregate, (component,), _lowering(aggregate, algebra, result))
+
+
+def _algebra(
+    aggregate: Aggregate, types: Sequence[pa.DataType]
+) -> tuple[Algebra, np.dtype[Any] | None]:
+    """The compiled algebra, and the numpy type of its results (`None`: lower in Python)."""
+    from numba.core.errors import NumbaError
+    from numba.np.numpy_support import from_dtype
+
+    methods = ["identity", "lift", "combine", "lower"]
+    if aggregate.invertible:
+        methods.append("invert")
+    source, constructor = Writer(aggregate).write(methods)
+    source = f"{DECORATOR}\n\n{source}"
+    inputs = [from_dtype(storage(kind)) for kind in types]
+    try:
+        dtypes, result = _infer(source, constructor, inputs)
+    except NumbaError as error:
+        first = next((line for line in str(error).splitlines() if line.strip()), "")
+        detail = str(error).split("\n\n")[0].splitlines()[-1].strip() or first
+        raise NotCompilableError(f"Numba cannot compile it: {detail}") from error
+    algebra = Algebra(
+        name=aggregate.name,
+        dtypes=dtypes,
+        inputs=len(inputs),
+        source=source + casts(dtypes, constructor, methods) + "\n\nlower = own_lower\n",
+        constructor=constructor,
+    )
+    return algebra, result
+
+
+def _infer(
+    source: str, constructor: str, inputs: Sequence[Any]
+) -> tuple[tuple[str, ...], np.dtype[Any] | None]:
+    """Let Numba type the methods: the field types of a state, and the type of a result."""
+    from numba import types as nb
+    from numba.np.numpy_support import as_dtype, from_dtype
+
+    module = module_from(HEADER.format(title="algebra") + "\n\n" + source)
+
+    def returned(name: str, arguments: Sequence[Any]) -> Any:
+        dispatcher = getattr(module, name)
+        dispatcher.compile(tuple(arguments))
+        return dispatcher.overloads[tuple(arguments)].signature.return_type
+
+    def fields(state: Any) -> list[np.dtype[Any]]:
+        parts = list(state) if isinstance(state, nb.BaseTuple) else [state]
+        for part in parts:
+            if not isinstance(part, nb.Number | nb.Boolean) or isinstance(part, nb.Complex):
+                raise NotCompilableError(
+                    f"a state must be a number or a tuple of numbers; it has a part of type {part}"
+                )
+        return [as_dtype(nb.unliteral(part)) for part in parts]
+
+    def merge(one: list[np.dtype[Any]], two: list[np.dtype[Any]]) -> list[np.dtype[Any]]:
+        if len(one) != len(two):
+            raise NotCompilableError("`identity`, `lift` and `combine` differ in their fields")
+        merged = [np.promote_types(a, b) for a, b in zip(one, two, strict=True)]
+        return [np.dtype({"f": "f8", "i": "i8", "u": "i8"}.get(d.kind, d)) for d in merged]
+
+    identity = returned("own_identity", ())
+    lifted = returned("own_lift", inputs)
+    if isinstance(identity, nb.BaseTuple) != isinstance(lifted, nb.BaseTuple):
+        raise NotCompilableError("`identity` and `lift` differ: one is a tuple and one is not")
+    found = merge(fields(identity), fields(lifted))
+    for _ in range(3):
+        if isinstance(identity, nb.BaseNamedTuple):
+            kinds = [from_dtype(d) for d in found]
+            state: Any = nb.NamedTuple(kinds, getattr(module, constructor))
+        elif isinstance(identity, nb.BaseTuple):
+            state = nb.Tuple([from_dtype(d) for d in found])
+        else:
+            state = from_dtype(found[0])
+        wider = merge(found, fields(returned("own_combine", (state, state))))
+        if wider == found:
+            break
+        found = wider
+    result = returned("own_lower", (state,))
+    result = result.type if isinstance(result, nb.Optional) else result
+    plain = isinstance(result, nb.Number | nb.Boolean) and not isinstance(result, nb.Complex)
+    return tuple(d.str for d in found), as_dtype(nb.unliteral(result)) if plain else None
+
+
+def _lowering(
+    aggregate: Aggregate, algebra: Algebra, result: np.dtype[Any] | None
+) -> Callable[[Sequence[States]], Column]:
+    """From state arrays to results: compiled when results are numbers."""
+
+    def in_python(states: Sequence[States]) -> Column:
+        import pyarrow as pa
+
+        fields = [array.tolist() for array in states[0]]
+        constructor = type(aggregate.identity()) if algebra.constructor else None
+        rows = zip(*fields, strict=True) if len(fields) > 1 or algebra.constructor else fields[0]
+        made = (constructor(*row) if constructor else row for row in rows)
+        return Column.from_arrow(pa.array([aggregate.lower(s) for s in made]))
+
+    def in_numba(states: Sequence[States]) -> Column:
+        import pyarrow as pa
+
+        size = len(states[0][0])
+        values, valid = np.zeros(size, result), np.ones(size, np.bool_)
+        complete = lower_states.specialise(algebra)(states[0], values, valid)
+        kind = pa.from_numpy_dtype(values.dtype)
+        return Column(values, None if complete else valid, kind)
+
+    return in_python if result is None else in_numba
+
+
+@kernel
+def lower_states(S: Any, values: Any, valid: Any) -> bool:
+    complete = True
+    for i in range(values.shape[0]):
+        result = lower(load(S, i))
+        if result is None:
+            valid[i] = False
+            complete = False
+        else:
+            values[i] = result
+    return complete

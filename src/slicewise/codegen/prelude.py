@@ -1,0 +1,45 @@
+"""The names that a kernel may use and that its algebra supplies.
+
+`X` is a tuple of input arrays, `S` a tuple of state arrays (one per field of the state), `i` a
+position in them. A kernel is specialised before it runs, so none of these is ever called.
+"""
+
+from typing import Any
+
+
+def identity() -> Any:
+    """The neutral state."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
+def lift(X: Any, i: int) -> Any:
+    """The state of the event at `i`."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
+def combine(older: Any, newer: Any) -> Any:
+    """The state of `older` followed by `newer`."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
+def invert(total: Any, oldest: Any) -> Any:
+    """The state `rest` with `combine(oldest, rest) == total`; only invertible algebras have it."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
+def lower(state: Any) -> Any:
+    """The result of a state; only algebras of user-defined aggregates have it."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
+def load(S: Any, i: int) -> Any:
+    """The state stored at `i`."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
+def store(S: Any, i: int, state: Any) -> None:
+    """Put `state` at `i`."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
+NAMES = frozenset({"identity", "lift", "combine", "invert", "lower", "load", "store"})

@@ -1,0 +1,169 @@
+"""From methods of an object to the functions of a module that Numba can compile and cache.
+
+`self` disappears: its attributes become constants, its methods functions. What the methods use
+from their surroundings is imported or written out again.
+"""
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Sequence
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from slicewise.codegen import prelude
+from slicewise.codegen.kernel import bare_function, binding
+
+CASTS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
+RESERVED = prelude.NAMES | {"algebra", "njit", "kernel", "lift_value", "as_state"}
+
+
+class NotCompilableError(Exception):
+    """Why something cannot be compiled, in words for its author."""
+
+
+def casts(dtypes: tuple[str, ...], constructor: str, methods: Sequence[str]) -> str:
+    """Wrappers that give every state the same type, whatever mix of int and float it came as."""
+    scalar = len(dtypes) == 1 and not constructor
+    if scalar:
+        cast = f"{CASTS[np.dtype(dtypes[0]).kind]}(s)"
+    else:
+        parts = [f"{CASTS[np.dtype(d).kind]}(s[{k}])" for k, d in enumerate(dtypes)]
+        cast = f"{constructor}({', '.join(parts)},)"
+    text = f"\n\n@algebra\ndef as_state(s):\n    return {cast}\n"
+    parameters = {
+        "identity": "",
+        "lift": "*values",
+        "combine": "older, newer",
+        "invert": "total, oldest",
+    }
+    for method in methods:
+        if method in parameters:
+            names = parameters[method]
+            text += (
+                f"\n\n@algebra\ndef {'lift_value' if method == 'lift' else method}({names}):\n"
+                f"    return as_state(own_{method}({names}))\n"
+            )
+    return text
+
+
+class Writer:
+    """Writes methods of `owner` as the functions of a module."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.surroundings: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
+
+    def write(self, methods: Sequence[str]) -> tuple[str, str]:
+        """The source of `methods`, each under the name `own_<method>`.
+
+        Also the name of the class of its states, if they are named tuples.
+        """
+        constructor = ""
+        state = self.owner.identity()
+        if hasattr(type(state), "_fields"):
+            constructor = type(state).__name__
+            self._named_tuple(constructor, type(state))
+        for method in methods:
+            self._method(method, f"own_{method}")
+        return "\n\n".join([*self.surroundings.values(), *self.functions.values()]), constructor
+
+    def _method(self, method: str, name: str) -> None:
+        bound = getattr(self.owner, method)
+        function = bound.__func__ if isinstance(bound, MethodType) else bound
+        if not isinstance(function, FunctionType):
+            raise NotCompilableError(f"`{method}` is not a plain method")
+        static = not isinstance(bound, MethodType)
+        self._function(function, name, drop_self=not static)
+
+    def _function(self, function: FunctionType, name: str, *, drop_self: bool) -> None:
+        if name in self.functions:
+            return
+        self.functions[name] = ""  # breaks recursion; the order of definitions is kept below
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+        except (OSError, SyntaxError, IndentationError) as error:
+            raise NotCompilableError(
+                f"the source of `{function.__qualname__}` is not available"
+            ) from error
+        if not isinstance(tree, ast.FunctionDef):
+            raise NotCompilableError(f"`{function.__qualname__}` is not a plain function")
+        if any(not _is_static(d) for d in tree.decorator_list):
+            raise NotCompilableError(f"`{function.__qualname__}` is decorated")
+        bare_function(tree)
+        tree.name = name
+        if drop_self:
+            receiver = tree.args.args.pop(0).arg
+            tree = self._without_self(tree, receiver)
+        self._surround(function, tree)
+        tree.decorator_list = [ast.Name("algebra", ast.Load())]
+        del self.functions[name]
+        self.functions[name] = ast.unparse(ast.fix_missing_locations(tree))
+
+    def _without_self(self, tree: ast.FunctionDef, receiver: str) -> ast.FunctionDef:
+        writer = self
+
+        class Constants(ast.NodeTransformer):
+            def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+                if isinstance(node.value, ast.Name) and node.value.id == receiver:
+                    return ast.copy_location(
+                        ast.Name(writer._attribute(node.attr), ast.Load()), node
+                    )
+                return self.generic_visit(node)
+
+            def visit_Name(self, node: ast.Name) -> ast.AST:
+                if node.id in (receiver, "super"):
+                    raise NotCompilableError(
+                        f"`{node.id}` is used other than to read an attribute"
+                    )
+                return node
+
+        result: ast.FunctionDef = Constants().visit(tree)
+        return result
+
+    def _attribute(self, attribute: str) -> str:
+        """The name under which an attribute of `self` is known to the module."""
+        name = f"self_{attribute}"
+        value = getattr(self.owner, attribute)
+        if isinstance(value, MethodType | FunctionType):
+            self._method(attribute, name)
+        else:
+            self._bind(name, value)
+        return name
+
+    def _bind(self, name: str, value: Any) -> None:
+        try:
+            self.surroundings[name] = binding(name, value)
+        except LookupError as error:
+            raise NotCompilableError(str(error)) from error
+
+    def _named_tuple(self, name: str, cls: type) -> None:
+        fields = list(cls._fields)  # type: ignore[attr-defined]  # checked by the caller
+        self.surroundings[name] = (
+            f"from collections import namedtuple\n{name} = namedtuple({name!r}, {fields!r})"
+        )
+
+    def _surround(self, function: FunctionType, tree: ast.FunctionDef) -> None:
+        """Give the module what `function` uses from its own surroundings."""
+        closure = inspect.getclosurevars(function)
+        known = {**closure.globals, **closure.nonlocals}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Name) or node.id not in known:
+                continue
+            name, value = node.id, known[node.id]
+            if name in RESERVED:
+                raise NotCompilableError(f"`{name}` is a name that generated code needs itself")
+            if isinstance(value, type) and hasattr(value, "_fields"):
+                self._named_tuple(name, value)
+            elif isinstance(value, FunctionType) and not hasattr(builtins, name):
+                self._function(value, name, drop_self=False)
+            else:
+                self._bind(name, value)
+
+
+def _is_static(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Name) and decorator.id in ("staticmethod", "override")

@@ -1,0 +1,120 @@
+"""Columns as the core sees them: a numpy array, a mask of what is there, and an Arrow type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """Values of one Arrow type.
+
+    `values` are numbers for numbers, int64 for dates, times, timestamps and durations, and Python
+    objects for everything else. `valid` is `None` when nothing is null; what `values` holds where
+    it is false means nothing.
+    """
+
+    values: np.ndarray
+    valid: np.ndarray | None
+    type: pa.DataType
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @staticmethod
+    def from_arrow(array: pa.Array | pa.ChunkedArray) -> Column:
+        """The column of an Arrow array; copies only what Arrow stores differently."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # an empty one stays chunked in some versions
+            array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
+        if isinstance(array, pa.DictionaryArray):
+            array = array.dictionary_decode()
+        kind = array.type
+        valid = None
+        if array.null_count:
+            valid = array.is_valid().to_numpy(zero_copy_only=False)
+        if storage(kind) == np.dtype(object):
+            values = np.empty(len(array), dtype=object)
+            values[:] = array.to_pylist()
+            return Column(values, valid, kind)
+        if valid is not None:
+            array = pc.fill_null(array, pa.scalar(0).cast(pa.int64()).cast(_plain(kind)).cast(kind))
+        if pa.types.is_temporal(kind):
+            array = array.cast(_plain(kind)).cast(pa.int64())
+        return Column(array.to_numpy(zero_copy_only=False), valid, kind)
+
+    @staticmethod
+    def from_numpy(values: np.ndarray) -> Column:
+        """The column of a numpy array, in which nothing but `None`, NaT and pandas' NA is null."""
+        import pyarrow as pa
+
+        if values.dtype.kind in "biuf":
+            return Column(values, None, pa.from_numpy_dtype(values.dtype))
+        return Column.from_arrow(pa.array(values, from_pandas=values.dtype.kind == "O"))
+
+    def to_arrow(self) -> pa.Array:
+        """The Arrow array of this column."""
+        import pyarrow as pa
+
+        mask = None if self.valid is None else ~self.valid
+        if self.values.dtype == object:
+            values = self.values if mask is None else np.where(mask, None, self.values)
+            return pa.array(values.tolist(), type=self.type)
+        if pa.types.is_temporal(self.type):
+            plain = _plain(self.type)
+            raw = pa.array(self.values, type=pa.int64(), mask=mask)
+            return raw.cast(plain).cast(self.type)
+        return pa.array(self.values, mask=mask).cast(self.type)
+
+    def to_numpy(self) -> np.ndarray:
+        """A numpy array; null is NaN among numbers, and `None` or NaT among other things."""
+        import pyarrow as pa
+
+        if self.values.dtype == object or pa.types.is_temporal(self.type):
+            return np.asarray(self.to_arrow().to_numpy(zero_copy_only=False))
+        if self.valid is None or self.valid.all():
+            return self.values
+        values = self.values.astype(np.float64)
+        values[~self.valid] = np.nan
+        return values
+
+    def take(self, order: np.ndarray) -> Column:
+        """The column with the values at the positions of `order`."""
+        valid = None if self.valid is None else self.valid[order]
+        return Column(self.values[order], valid, self.type)
+
+    def tolist(self) -> list[Any]:
+        """Python values; null is `None`."""
+        values: list[Any] = self.to_arrow().to_pylist()
+        return values
+
+
+def storage(kind: pa.DataType) -> np.dtype[Any]:
+    """The numpy type that holds values of an Arrow type in a `Column`."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return np.dtype(kind.to_pandas_dtype())
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return np.dtype(np.int64)
+    return np.dtype(object)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The integer type of the same width as a temporal type; other types as they are."""
+    import pyarrow as pa
+
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return pa.int32()
+    return pa.int64() if pa.types.is_temporal(kind) else kind

@@ -1,0 +1,51 @@
+"""The errors of Slicewise: one family, each also the built-in error it refines.
+
+Every message says the rule, what was given and what to do.
+
+>>> issubclass(SpanError, SlicewiseError) and issubclass(SpanError, ValueError)
+True
+"""
+
+
+class SlicewiseError(Exception):
+    """Base of every error that Slicewise raises on purpose."""
+
+
+class SpanError(SlicewiseError, ValueError):
+    """A length, slide, gap or number of rows that cannot be one."""
+
+
+class WindowError(SlicewiseError, ValueError):
+    """A window definition that has no meaning."""
+
+
+class AggregateError(SlicewiseError, ValueError):
+    """An aggregate that is built or used in a way that has no meaning."""
+
+
+class CapabilityError(SlicewiseError, TypeError):
+    """Something was asked of an algorithm that it cannot do; the message names one that can."""
+
+
+class ColumnError(SlicewiseError, KeyError):
+    """A column that is not there."""
+
+    def __str__(self) -> str:
+        # KeyError would show the message in quotes.
+        return str(self.args[0]) if self.args else ""
+
+
+class ColumnTypeError(SlicewiseError, TypeError):
+    """A column, value or table of a type that cannot be used here."""
+
+
+class EmptyWindowError(SlicewiseError, IndexError):
+    """An event was taken from a window that holds none."""
+
+
+class OverflowedError(SlicewiseError, OverflowError):
+    """An exact integer result that does not fit in 64 bits."""
+
+
+class MissingDependencyError(SlicewiseError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
