@@ -15,8 +15,9 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Kind = Literal["distributive", "algebraic", "holistic"]
+Part = Literal["values", "valid", "plain", "objects", "rows"]
 States = tuple[np.ndarray, ...]
 
 
@@ -117,7 +119,7 @@ class Aggregate:
     @property
     def arity(self) -> int:
         """How many input columns there are: the parameters of `lift`."""
-        return len(inspect.signature(self.lift).parameters)
+        return _arity(type(self))
 
     @property
     def invertible(self) -> bool:
@@ -164,6 +166,19 @@ class Aggregate:
 
     # How it runs.
 
+    def how(self, *types: pa.DataType) -> str:
+        """Whether it runs compiled or interpreted on columns of these types, and why.
+
+        >>> import pyarrow as pa
+        >>> import slicewise as sw
+        >>> sw.agg.max("x").how(pa.float64())
+        'compiled'
+        >>> sw.agg.max("x").how(pa.string())
+        "interpreted: column 'x' holds string, not numbers"
+        """
+        reason = self.bind(types).reason
+        return f"interpreted: {reason}" if reason else "compiled"
+
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
         """How the aggregate runs on columns of these types.
 
@@ -175,12 +190,28 @@ class Aggregate:
         return bind_methods(self, types)
 
 
+@cache
+def _arity(cls: type[Aggregate]) -> int:
+    static = isinstance(inspect.getattr_static(cls, "lift"), staticmethod)
+    return len(inspect.signature(cls.lift).parameters) - (not static)
+
+
+def given(*columns: str | None) -> list[str]:
+    """The columns that were named."""
+    return [column for column in columns if column is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a component reads of a column: its values, or whether they are there."""
+    """What a component reads of a column.
+
+    `"values"` is the array of a `Column`, `"valid"` whether each value is there, `"plain"` the
+    values as Python numbers (of dates and times as integers), `"objects"` as Python objects.
+    `"rows"` reads no column: only how many rows there are matters.
+    """
 
     column: str
-    part: Literal["values", "valid"] = "values"
+    part: Part = "values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +251,10 @@ def bound_columns(aggregate: Aggregate) -> tuple[str, ...]:
     return aggregate.columns or tuple(f"x{k}" for k in range(aggregate.arity))
 
 
-def interpreted(aggregate: Aggregate, kind: pa.DataType | None, reason: str) -> Bound:
-    """Run the methods of `aggregate` as they stand, on Python objects.
+def interpreted(
+    aggregate: Aggregate, kind: pa.DataType | None, reason: str, *, part: Part = "plain"
+) -> Bound:
+    """Run the methods of `aggregate` as they stand, on Python values.
 
     `kind` is the type of the results; `None` lets Arrow infer it.
     """
@@ -234,10 +267,8 @@ def interpreted(aggregate: Aggregate, kind: pa.DataType | None, reason: str) -> 
     ]
     if aggregate.invertible:
         functions.append(("invert", aggregate.invert))
-    algebra = Algebra(
-        name=repr(aggregate), inputs=len(columns), functions=tuple(functions)
-    )
-    component = Component(algebra, tuple(Input(c) for c in columns), required=columns)
+    algebra = Algebra(name=repr(aggregate), inputs=len(columns), functions=tuple(functions))
+    component = Component(algebra, tuple(Input(c, part) for c in columns), required=columns)
 
     def lower(states: Sequence[States]) -> Column:
         return objects_column([aggregate.lower(s) for s in states[0][0]], kind)
@@ -252,6 +283,34 @@ def objects_column(values: list[Any], kind: pa.DataType | None) -> Column:
     return Column.from_arrow(pa.array(values, type=kind))
 
 
+def read(
+    component: Component, columns: Mapping[str, Column], rows: int
+) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
+    """The input arrays of a component, and which of the `rows` events it takes (`None`: all)."""
+    arrays = tuple(_read(item, columns, rows) for item in component.inputs)
+    valid: np.ndarray | None = None
+    for name in component.required:
+        mask = columns[name].valid
+        if mask is not None:
+            valid = mask if valid is None else valid & mask
+    return arrays, valid
+
+
+def _read(item: Input, columns: Mapping[str, Column], rows: int) -> np.ndarray:
+    if item.part == "rows":
+        return np.zeros(rows, np.bool_)
+    column = columns[item.column]
+    if item.part == "valid":
+        return np.ones(rows, np.bool_) if column.valid is None else column.valid
+    if item.part == "plain":
+        return column.values.astype(object)
+    if item.part == "objects":
+        values = np.empty(rows, dtype=object)
+        values[:] = column.tolist()
+        return values
+    return column.values
+
+
 def share(bounds: Sequence[Bound]) -> list[Component]:
     """The components that must be kept so that every bound aggregate finds its own."""
     wanted = dict.fromkeys(c for bound in bounds for c in bound.components)
@@ -259,9 +318,7 @@ def share(bounds: Sequence[Bound]) -> list[Component]:
     return [c for c in wanted if c not in provided]
 
 
-def states_of(
-    component: Component, kept: Sequence[Component], states: Sequence[States]
-) -> States:
+def states_of(component: Component, kept: Sequence[Component], states: Sequence[States]) -> States:
     """The state arrays of `component` among those of the kept components."""
     for candidate, arrays in zip(kept, states, strict=True):
         if candidate == component:

@@ -140,8 +140,13 @@ def on_column(cls: type[FlatAlgebra], column: str, *arguments: Any) -> Component
 
 
 def count(column: str) -> Component:
-    """How many values of the column are not null."""
-    return on_column(Count, column)
+    """How many values of the column are not null; they may be of any type."""
+    return Component(_algebra(Count).algebra, (Input(column, "valid"),), (column,))
+
+
+def rows() -> Component:
+    """How many events there are, nulls or not."""
+    return Component(_algebra(Count).algebra, (Input("", "rows"),), ())
 
 
 def float_sum(column: str) -> Component:

@@ -26,14 +26,54 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Sum(Aggregate):
-    """Sum of a column; null when there is no value."""
+class Count(Aggregate):
+    """How many values of a column are not null; without a column, how many events there are.
+
+    >>> import slicewise as sw
+    >>> sw.agg.count("x").fold([3, None]), sw.agg.count().fold([3, None])
+    (1, 2)
+    """
 
     commutative = True
     kind = "distributive"
 
-    def __init__(self, column: str | None = None) -> None:
-        super().__init__(*([] if column is None else [column]))
+    def identity(self) -> int:
+        return 0
+
+    def lift(self, value: Any) -> int:
+        return 1
+
+    def combine(self, older: int, newer: int) -> int:
+        return older + newer
+
+    def invert(self, total: int, oldest: int) -> int:
+        return total - oldest
+
+    def lower(self, state: int) -> int:
+        return state
+
+    def skips(self, values: Sequence[Any]) -> bool:
+        return bool(self.columns) and super().skips(values)
+
+    def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        component = parts.count(self.columns[0]) if self.columns else parts.rows()
+
+        def lower(states: Sequence[States]) -> Column:
+            return numbers(states[0][0])
+
+        return Bound(self, (component,), lower)
+
+
+class Sum(Aggregate):
+    """Sum of a column, exact for integers; null when there is no value.
+
+    >>> import slicewise as sw
+    >>> sw.agg.sum("x").fold([1, None, 3])
+    4
+    """
+
+    commutative = True
+    kind = "distributive"
 
     def identity(self) -> tuple[int, Any]:
         return (0, 0)
@@ -63,6 +103,33 @@ class Sum(Aggregate):
         def lower(states: Sequence[States]) -> Column:
             counts, sums = states[0][0], total(self, states[1])
             return nullable(sums, counts > 0)
+
+        return Bound(self, (parts.count(column), sum_component(column, kind)), lower)
+
+
+class Mean(Sum):
+    """Arithmetic mean of a column; null when there is no value.
+
+    >>> import slicewise as sw
+    >>> sw.agg.mean("x").fold([1, 2, 6])
+    3.0
+    """
+
+    kind = "algebraic"
+
+    def lower(self, state: tuple[int, Any]) -> float | None:
+        return float(state[1] / state[0]) if state[0] else None
+
+    def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        import pyarrow as pa
+
+        (column,) = bound_columns(self)
+        kind = number_kind(self, column, types[0])
+        if kind == "decimal":
+            return interpreted(self, pa.float64(), f"column {column!r} holds decimals")
+
+        def lower(states: Sequence[States]) -> Column:
+            return quotient(float_total(states[1]), states[0][0])
 
         return Bound(self, (parts.count(column), sum_component(column, kind)), lower)
 
@@ -99,6 +166,29 @@ def total(aggregate: Aggregate, states: States) -> np.ndarray:
             "from -2**63 to 2**63 - 1. Cast the column to float64 or decimal before summing."
         )
     return (high << 32) | low
+
+
+def float_total(states: States) -> np.ndarray:
+    """The sums of `FloatSum` or `IntSum` states as floats, which hold any sum."""
+    if len(states) == 1:
+        return states[0]
+    high, low = states
+    wide: np.ndarray = (high + (low >> 32)) * float(2**32) + (low & parts.LOW_32)
+    return wide
+
+
+def quotient(totals: np.ndarray, counts: np.ndarray) -> Column:
+    """A column of `totals / counts`; null where the count is not positive."""
+    valid = counts > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return nullable(totals / counts, valid)
+
+
+def numbers(values: np.ndarray) -> Column:
+    """A column of numbers, none of them null."""
+    import pyarrow as pa
+
+    return Column(values, None, pa.from_numpy_dtype(values.dtype))
 
 
 def nullable(values: np.ndarray, valid: np.ndarray) -> Column:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # User code divides by zero as Python does: with an error, compiled or not.
 DECORATOR = "algebra = njit(cache=True, nogil=True)"
 
+
 def bind_methods(aggregate: Aggregate, types: Sequence[pa.DataType]) -> Bound:
     """`aggregate` compiled for columns of these types, or interpreted with the reason why."""
     import pyarrow as pa
@@ -47,7 +48,7 @@ def bind_methods(aggregate: Aggregate, types: Sequence[pa.DataType]) -> Bound:
                 raise NotCompilableError(f"column {column!r} holds {kind}, not numbers")
         algebra, result = _algebra(aggregate, types)
     except NotCompilableError as error:
-        return interpreted(aggregate, None, str(error))
+        return interpreted(aggregate, None, str(error), part="objects")
     component = Component(algebra, tuple(Input(c) for c in columns), required=columns)
     return Bound(aggregate, (component,), _lowering(aggregate, algebra, result))
 

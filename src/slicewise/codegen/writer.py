@@ -17,8 +17,7 @@ import numpy as np
 from slicewise.codegen import prelude
 from slicewise.codegen.kernel import bare_function, binding
 
-CASTS = {"f": "float", "i": "int", "u": "int", "b": "bool"}
-RESERVED = prelude.NAMES | {"algebra", "njit", "kernel", "lift_value", "as_state"}
+RESERVED = prelude.NAMES | {"algebra", "njit", "kernel", "lift_value", "as_state", "scalars"}
 
 
 class NotCompilableError(Exception):
@@ -29,11 +28,13 @@ def casts(dtypes: tuple[str, ...], constructor: str, methods: Sequence[str]) -> 
     """Wrappers that give every state the same type, whatever mix of int and float it came as."""
     scalar = len(dtypes) == 1 and not constructor
     if scalar:
-        cast = f"{CASTS[np.dtype(dtypes[0]).kind]}(s)"
+        cast = f"{_cast(dtypes[0])}(s)"
     else:
-        parts = [f"{CASTS[np.dtype(d).kind]}(s[{k}])" for k, d in enumerate(dtypes)]
+        parts = [f"{_cast(d)}(s[{k}])" for k, d in enumerate(dtypes)]
         cast = f"{constructor}({', '.join(parts)},)"
-    text = f"\n\n@algebra\ndef as_state(s):\n    return {cast}\n"
+    # numpy's names, because `int` would leave a uint64 as it is, and one that meets an int64
+    # becomes a float.
+    text = f"\n\nimport numpy as scalars\n\n\n@algebra\ndef as_state(s):\n    return {cast}\n"
     parameters = {
         "identity": "",
         "lift": "*values",
@@ -48,6 +49,11 @@ def casts(dtypes: tuple[str, ...], constructor: str, methods: Sequence[str]) -> 
                 f"    return as_state(own_{method}({names}))\n"
             )
     return text
+
+
+def _cast(dtype: str) -> str:
+    name = np.dtype(dtype).name
+    return f"scalars.{'bool_' if name == 'bool' else name}"
 
 
 class Writer:
@@ -117,9 +123,7 @@ class Writer:
 
             def visit_Name(self, node: ast.Name) -> ast.AST:
                 if node.id in (receiver, "super"):
-                    raise NotCompilableError(
-                        f"`{node.id}` is used other than to read an attribute"
-                    )
+                    raise NotCompilableError(f"`{node.id}` is used other than to read an attribute")
                 return node
 
         result: ast.FunctionDef = Constants().visit(tree)
