@@ -40,7 +40,8 @@ class Aggregate:
     A subclass defines `identity`, `lift`, `combine` and `lower`; the parameters of `lift` are the
     input columns. Events with a null in one of them are skipped. Set `commutative = True` when
     the order of events does not matter, and define `invert` when the oldest part of a state can be
-    taken away exactly. Numbers are compiled where Numba can (integers then have 64 bits);
+    taken away exactly. Set `selective = True` when `combine` always returns one of its arguments,
+    as a maximum does. Numbers are compiled where Numba can (integers then have 64 bits);
     `compile = False` keeps an aggregate interpreted.
 
     >>> class Vwap(Aggregate):
@@ -60,6 +61,7 @@ class Aggregate:
 
     name: ClassVar[str] = ""
     commutative: ClassVar[bool] = False
+    selective: ClassVar[bool] = False
     kind: ClassVar[Kind] = "algebraic"
     compile: ClassVar[bool] = True
 
@@ -267,7 +269,12 @@ def interpreted(
     ]
     if aggregate.invertible:
         functions.append(("invert", aggregate.invert))
-    algebra = Algebra(name=repr(aggregate), inputs=len(columns), functions=tuple(functions))
+    algebra = Algebra(
+        name=repr(aggregate),
+        inputs=len(columns),
+        functions=tuple(functions),
+        selective=aggregate.selective,
+    )
     component = Component(algebra, tuple(Input(c, part) for c in columns), required=columns)
 
     def lower(states: Sequence[States]) -> Column:

@@ -107,6 +107,8 @@ class Spread(FlatAlgebra):
 class Largest(FlatAlgebra):
     """The greatest value; NaN is greater than every other."""
 
+    selective = True
+
     def __init__(self, dtype: str, lowest: float) -> None:
         self.dtypes = (dtype,)  # type: ignore[misc]  # one class for all types of numbers
         self.lowest = lowest

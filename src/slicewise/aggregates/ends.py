@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class Oldest(FlatAlgebra):
     """Whether there is a value, and the first one."""
 
+    selective = True
+
     def __init__(self, dtype: str) -> None:
         self.dtypes = ("?", dtype)  # type: ignore[misc]  # one class for all types of numbers
 
@@ -55,6 +57,7 @@ class First(Aggregate):
     3
     """
 
+    selective = True
     kind = "distributive"
 
     def identity(self) -> tuple[bool, Any]:

@@ -36,6 +36,7 @@ class Max(Aggregate):
     """
 
     commutative = True
+    selective = True
     kind = "distributive"
 
     def identity(self) -> Any:

@@ -28,6 +28,8 @@ class Algebra:
     functions: tuple[tuple[str, Callable[..., Any]], ...] = ()
     # Whether `invert` gives back the very state that was there before: integers, not floats.
     exact: bool = False
+    # Whether `combine` always returns one of its arguments, as a maximum does.
+    selective: bool = False
     # How a state of the source is built from its fields, when it is more than a plain tuple.
     constructor: str = field(default="", compare=False)
 
@@ -47,18 +49,28 @@ class Algebra:
         return tuple(np.empty(size, dtype) for dtype in self.dtypes)
 
     def module_source(self) -> str:
-        """The source with `lift`, `load` and `store` for these fields."""
+        """The source with `lift`, `load`, `store` and `same_state` for these fields."""
         assert self.source is not None
         fields = range(len(self.dtypes))
-        if len(self.dtypes) == 1 and not self.constructor:
+        scalar = len(self.dtypes) == 1 and not self.constructor
+        if scalar:
             load, store = "S[0][i]", "    S[0][i] = state"
         else:
             load = f"{self.constructor}({', '.join(f'S[{k}][i]' for k in fields)},)"
             store = "\n".join(f"    S[{k}][i] = state[{k}]" for k in fields)
+        same = " and ".join(
+            f"({a} == {b} or ({a} != {a} and {b} != {b}))"
+            for a, b in ([("a", "b")] if scalar else [(f"a[{k}]", f"b[{k}]") for k in fields])
+        )
         lift = ", ".join(f"X[{k}][i]" for k in range(self.inputs))
         return (
             f"{self.source}\n\n"
             f"@algebra\ndef lift(X, i):\n    return lift_value({lift})\n\n\n"
             f"@algebra\ndef load(S, i):\n    return {load}\n\n\n"
-            f"@algebra\ndef store(S, i, state):\n{store}\n"
+            f"@algebra\ndef store(S, i, state):\n{store}\n\n\n"
+            f"@algebra\ndef same_state(a, b):\n    return {same}\n"
         )
+
+
+# For kernels that work on no states.
+NOTHING = Algebra("nothing", ("i8",), 0, source="")

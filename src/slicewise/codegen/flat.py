@@ -12,12 +12,14 @@ class FlatAlgebra:
 
     A subclass gives the numpy types of its fields and `identity`, `lift`, `combine` and perhaps
     `invert` on states: a number when there is one field, a tuple otherwise. `exact` says
-    that `invert` gives back the very state that was there before. Methods may read attributes of `self`; they become constants. Division by
-    zero gives infinity or NaN.
+    that `invert` gives back the very state that was there before, `selective` that `combine`
+    returns one of its arguments. Methods may read attributes of `self`; they become constants.
+    Division by zero gives infinity or NaN.
     """
 
     dtypes: ClassVar[tuple[str, ...]]
     exact: ClassVar[bool] = False
+    selective: ClassVar[bool] = False
 
     def identity(self) -> Any:
         raise NotImplementedError
@@ -36,5 +38,6 @@ class FlatAlgebra:
             inputs=lift.__code__.co_argcount - 1,
             source=source + casts(self.dtypes, constructor, methods),
             exact=self.exact,
+            selective=self.selective,
             constructor=constructor,
         )

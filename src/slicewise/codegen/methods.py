@@ -77,6 +77,7 @@ def _algebra(
         dtypes=dtypes,
         inputs=len(inputs),
         source=source + casts(dtypes, constructor, methods) + "\n\nlower = own_lower\n",
+        selective=aggregate.selective,
         constructor=constructor,
     )
     return algebra, result
