@@ -2,7 +2,32 @@
 
 from slicewise import agg, errors
 from slicewise.aggregates.base import Aggregate
+from slicewise.spans import rows, units
+from slicewise.windows import (
+    UserWindow,
+    cumulate,
+    fixed,
+    punctuated,
+    session,
+    sliding,
+    threshold,
+    tumbling,
+)
 
 __version__ = "0.1.0"
 
-__all__ = ["Aggregate", "agg", "errors"]
+__all__ = [
+    "Aggregate",
+    "UserWindow",
+    "agg",
+    "cumulate",
+    "errors",
+    "fixed",
+    "punctuated",
+    "rows",
+    "session",
+    "sliding",
+    "threshold",
+    "tumbling",
+    "units",
+]

@@ -1,0 +1,72 @@
+"""Windows that grow in steps, then start again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicewise.errors import WindowError
+from slicewise.windows.base import Window, check_axis, check_lengths, check_name, check_point
+from slicewise.windows.periodic import Periodic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cumulate(Window):
+    """Windows that grow by `every` until `length`, then start again, aligned to `origin`.
+
+    In each period `[base, base + length)`, where `base` is `origin + m * length`, the instances
+    are `[base, base + every)`, `[base, base + 2 * every)` and so on; the last ends with the
+    period, also when `every` does not divide `length`. The measure is time when `axis` is `None`,
+    else the column `axis`. Every end is exclusive.
+
+    >>> Cumulate(name="w", length=10, every=4).instances_at(5)
+    [(0, 8), (0, 10)]
+    >>> Cumulate(name="w", length=10, every=4).instances_at(-10)
+    [(-10, -6), (-10, -2), (-10, 0)]
+    """
+
+    name: str
+    axis: str | None = None
+    length: int | float
+    every: int | float
+    origin: int | float = 0
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        check_axis(self.axis)
+        whole = self.axis is None
+        check_lengths("a cumulating window", whole=whole, length=self.length, every=self.every)
+        check_point("a cumulating window", "origin", self.origin, whole=whole)
+        if self.every > self.length:
+            raise WindowError(
+                "A cumulating window grows by `every` until `length`, so `every` is at most "
+                f"`length`; given: every={self.every!r}, length={self.length!r}. "
+                "Swap them, or use `tumbling`."
+            )
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return () if self.axis is None else (self.axis,)
+
+    @property
+    def periods(self) -> Periodic:
+        """The tumbling window of whole periods, in which the instances grow."""
+        return Periodic(
+            name=self.name,
+            axis=self.axis,
+            length=self.length,
+            every=self.length,
+            origin=self.origin,
+        )
+
+    @property
+    def steps(self) -> int:
+        """How many instances a period has."""
+        return int(-(-self.length // self.every))
+
+    def instances_at(self, t: int | float) -> list[tuple[int | float, int | float]]:
+        """Bounds of the instances that hold `t`, shortest first."""
+        found = []
+        for base, limit in self.periods.instances_at(t):
+            ends = (min(base + j * self.every, limit) for j in range(1, self.steps + 1))
+            found += [(base, end) for end in ends if end > t]
+        return found

@@ -1,0 +1,44 @@
+"""One interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicewise.windows.base import Window, check_axis, check_lengths, check_name, check_point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed(Window):
+    """The one instance `[start, start + length)`.
+
+    The measure is time when `axis` is `None`, else the column `axis`.
+
+    >>> window = Fixed(name="w", start=5, length=10)
+    >>> window.instances_at(5), window.instances_at(15)
+    ([(5, 15)], [])
+    """
+
+    name: str
+    axis: str | None = None
+    start: int | float
+    length: int | float
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        check_axis(self.axis)
+        whole = self.axis is None
+        check_lengths("a fixed window", whole=whole, length=self.length)
+        check_point("a fixed window", "start", self.start, whole=whole)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return () if self.axis is None else (self.axis,)
+
+    @property
+    def end(self) -> int | float:
+        """Where the instance ends."""
+        return self.start + self.length
+
+    def instances_at(self, t: int | float) -> list[tuple[int | float, int | float]]:
+        """Bounds of the instance when it holds `t`, else nothing."""
+        return [(self.start, self.end)] if self.start <= t < self.end else []

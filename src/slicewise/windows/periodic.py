@@ -1,0 +1,71 @@
+"""Tumbling and sliding windows, on time or on an advancing column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slicewise.windows.base import Window, check_axis, check_lengths, check_name, check_point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Periodic(Window):
+    """Windows of `length` that open every `every`, aligned to `origin`.
+
+    Instance `k`, any whole number, holds `t` with `start(k) <= t < start(k) + length`, where
+    `start(k)` is `origin + k * every`. The measure is time in the units of the time column when
+    `axis` is `None`, else the column `axis`, which advances with time. `every == length` gives
+    tumbling windows; a larger `every` leaves gaps; it need not divide `length`. An event whose
+    `axis` is null or NaN is in no instance.
+
+    >>> window = Periodic(name="w", length=10, every=5)
+    >>> window.instances_at(12)
+    [(5, 15), (10, 20)]
+    >>> window.instances_at(-1)
+    [(-10, 0), (-5, 5)]
+    >>> Periodic(name="gaps", length=2, every=5).instances_at(3)
+    []
+    """
+
+    name: str
+    axis: str | None = None
+    length: int | float
+    every: int | float
+    origin: int | float = 0
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        check_axis(self.axis)
+        whole = self.axis is None
+        check_lengths("a periodic window", whole=whole, length=self.length, every=self.every)
+        check_point("a periodic window", "origin", self.origin, whole=whole)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return () if self.axis is None else (self.axis,)
+
+    def start(self, k: int) -> int | float:
+        """Where instance `k` starts."""
+        return self.origin + k * self.every
+
+    def end(self, k: int) -> int | float:
+        """Where instance `k` ends."""
+        return self.start(k) + self.length
+
+    def ids_at(self, t: int | float) -> range:
+        """Numbers of the instances that hold `t`, oldest first."""
+        low = int((t - self.origin - self.length) // self.every) + 1
+        high = int((t - self.origin) // self.every) + 1
+        # Exact for whole numbers. Quotients of fractions round, the bounds themselves decide.
+        while self.end(low - 1) > t:
+            low -= 1
+        while low < high and self.end(low) <= t:
+            low += 1
+        while self.start(high) <= t:
+            high += 1
+        while high > low and self.start(high - 1) > t:
+            high -= 1
+        return range(low, high)
+
+    def instances_at(self, t: int | float) -> list[tuple[int | float, int | float]]:
+        """Bounds of the instances that hold `t`, oldest first."""
+        return [(self.start(k), self.end(k)) for k in self.ids_at(t)]
