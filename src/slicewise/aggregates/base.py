@@ -17,7 +17,6 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -65,6 +64,11 @@ class Aggregate:
     kind: ClassVar[Kind] = "algebraic"
     compile: ClassVar[bool] = True
 
+    # What each column must hold: "numbers", "ordered", "strings" or "any".
+    takes: ClassVar[tuple[str, ...]] = ("any",)
+    # How many input columns there are: the parameters of `lift`.
+    arity: ClassVar[int] = 1
+
     columns: tuple[str, ...]
     _alias: str | None = None
 
@@ -72,6 +76,8 @@ class Aggregate:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower().lstrip("_")
+        static = isinstance(inspect.getattr_static(cls, "lift"), staticmethod)
+        cls.arity = len(inspect.signature(cls.lift).parameters) - (not static)
 
     def __init__(self, *columns: str) -> None:
         arity = self.arity
@@ -119,11 +125,6 @@ class Aggregate:
     # What is known about it.
 
     @property
-    def arity(self) -> int:
-        """How many input columns there are: the parameters of `lift`."""
-        return _arity(type(self))
-
-    @property
     def invertible(self) -> bool:
         """Whether `invert` is defined."""
         return type(self).invert is not Aggregate.invert
@@ -141,9 +142,13 @@ class Aggregate:
         other._alias = name
         return other
 
+    def needed(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Those of the inputs, columns or values, that must not be null in an event."""
+        return inputs
+
     def skips(self, values: Sequence[Any]) -> bool:
         """Whether an event with these input values leaves no trace: SQL's rule for nulls."""
-        return any(value is None for value in values)
+        return any(value is None for value in self.needed(values))
 
     def fold(self, events: Any) -> Any:
         """The result over events in order, one value or one tuple of values each: the slow twin."""
@@ -158,7 +163,7 @@ class Aggregate:
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     def __hash__(self) -> int:
-        return hash((type(self), tuple(sorted(self.__dict__.items()))))
+        return hash((type(self), self.columns, self._alias))
 
     def __repr__(self) -> str:
         values = [repr(c) for c in self.columns]
@@ -190,12 +195,6 @@ class Aggregate:
         from slicewise.codegen.methods import bind_methods
 
         return bind_methods(self, types)
-
-
-@cache
-def _arity(cls: type[Aggregate]) -> int:
-    static = isinstance(inspect.getattr_static(cls, "lift"), staticmethod)
-    return len(inspect.signature(cls.lift).parameters) - (not static)
 
 
 def given(*columns: str | None) -> list[str]:
@@ -261,26 +260,41 @@ def interpreted(
     `kind` is the type of the results; `None` lets Arrow infer it.
     """
     columns = bound_columns(aggregate)
-    functions: list[tuple[str, Callable[..., Any]]] = [
-        ("identity", aggregate.identity),
-        ("lift", aggregate.lift),
-        ("combine", aggregate.combine),
-        ("lower", aggregate.lower),
-    ]
+    methods = ["identity", "lift", "combine", "lower"]
     if aggregate.invertible:
-        functions.append(("invert", aggregate.invert))
+        methods.append("invert")
     algebra = Algebra(
         name=repr(aggregate),
         inputs=len(columns),
-        functions=tuple(functions),
+        functions=tuple((method, Method(aggregate, method)) for method in methods),
         selective=aggregate.selective,
     )
-    component = Component(algebra, tuple(Input(c, part) for c in columns), required=columns)
+    inputs = tuple(Input(column, part) for column in columns)
+    component = Component(algebra, inputs, tuple(aggregate.needed(columns)))
+    finish = Method(aggregate, "lower")
 
     def lower(states: Sequence[States]) -> Column:
-        return objects_column([aggregate.lower(s) for s in states[0][0]], kind)
+        return objects_column([finish(s) for s in states[0][0]], kind)
 
     return Bound(aggregate, (component,), lower, reason)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of an aggregate; an error that it raises is told which aggregate it is about."""
+
+    aggregate: Aggregate
+    method: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", getattr(self.aggregate, self.method))
+
+    def __call__(self, *arguments: Any) -> Any:
+        try:
+            return self.run(*arguments)  # type: ignore[attr-defined]  # set when it is made
+        except Exception as error:
+            error.add_note(f"raised by `{self.method}` of the aggregate {self.aggregate!r}")
+            raise
 
 
 def objects_column(values: list[Any], kind: pa.DataType | None) -> Column:
@@ -310,7 +324,10 @@ def _read(item: Input, columns: Mapping[str, Column], rows: int) -> np.ndarray:
     if item.part == "valid":
         return np.ones(rows, np.bool_) if column.valid is None else column.valid
     if item.part == "plain":
-        return column.values.astype(object)
+        plain = column.values.astype(object)
+        if column.valid is not None:
+            plain[~column.valid] = None
+        return plain
     if item.part == "objects":
         values = np.empty(rows, dtype=object)
         values[:] = column.tolist()

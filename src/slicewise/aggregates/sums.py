@@ -52,8 +52,8 @@ class Count(Aggregate):
     def lower(self, state: int) -> int:
         return state
 
-    def skips(self, values: Sequence[Any]) -> bool:
-        return bool(self.columns) and super().skips(values)
+    def needed(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        return inputs if self.columns else ()
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
         component = parts.count(self.columns[0]) if self.columns else parts.rows()
