@@ -39,6 +39,10 @@ class ColumnTypeError(SlicewiseError, TypeError):
     """A column, value or table of a type that cannot be used here."""
 
 
+class OrderError(SlicewiseError, ValueError):
+    """Events were promised in the order of time and did not come so."""
+
+
 class EmptyWindowError(SlicewiseError, IndexError):
     """An event was taken from a window that holds none."""
 
