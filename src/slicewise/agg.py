@@ -9,21 +9,52 @@ unless `.alias(name)` says otherwise.
 """
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.aggregates.ends import First, Last
-from slicewise.aggregates.extremes import Max, Min
+from slicewise.aggregates.distribution import (
+    CollectDistinct,
+    CountDistinct,
+    Median,
+    Mode,
+    Quantile,
+    TopK,
+)
+from slicewise.aggregates.ends import First, FirstN, Last, LastN
+from slicewise.aggregates.extremes import Max, Min, Range
 from slicewise.aggregates.lists import Collect, Concat
-from slicewise.aggregates.spread import Std, Var
-from slicewise.aggregates.sums import Count, Mean, Sum
+from slicewise.aggregates.pairs import Corr, Cov
+from slicewise.aggregates.picks import M4, Argmax, Argmin, MaxCount, MinCount
+from slicewise.aggregates.product import Product
+from slicewise.aggregates.spread import Skew, Std, Var
+from slicewise.aggregates.sums import Count, Geomean, Mean, Sum, WeightedMean
 
 count = Count
 sum = Sum
 mean = Mean
+weighted_mean = WeightedMean
+geomean = Geomean
+product = Product
 min = Min
 max = Max
-var = Var
-std = Std
+range = Range
+min_count = MinCount
+max_count = MaxCount
+argmin = Argmin
+argmax = Argmax
 first = First
 last = Last
+first_n = FirstN
+last_n = LastN
+m4 = M4
+var = Var
+std = Std
+skew = Skew
+cov = Cov
+corr = Corr
+median = Median
+quantile = Quantile
+mode = Mode
+count_distinct = CountDistinct
+collect_distinct = CollectDistinct
+top_k = TopK
 collect = Collect
 concat = Concat
 
@@ -33,12 +64,32 @@ REGISTRY: tuple[Aggregate, ...] = (
     count("x"),
     sum("x"),
     mean("x"),
+    weighted_mean("x", "y"),
+    geomean("x"),
+    product("x"),
     min("x"),
     max("x"),
-    var("x"),
-    std("x"),
+    range("x"),
+    min_count("x"),
+    max_count("x"),
+    argmin("x", "y"),
+    argmax("x", "y"),
     first("x"),
     last("x"),
+    first_n("x", 3),
+    last_n("x", 3),
+    m4("x"),
+    var("x"),
+    std("x"),
+    skew("x"),
+    cov("x", "y"),
+    corr("x", "y"),
+    median("x"),
+    quantile("x", 0.9),
+    mode("x"),
+    count_distinct("x"),
+    collect_distinct("x"),
+    top_k("x", 3),
     collect("x"),
     concat("x", sep=","),
 )

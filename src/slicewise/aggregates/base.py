@@ -202,6 +202,11 @@ def given(*columns: str | None) -> list[str]:
     return [column for column in columns if column is not None]
 
 
+def is_integer(value: object) -> bool:
+    """Whether `value` is an integer; `True` and `False` are not meant."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """What a component reads of a column.

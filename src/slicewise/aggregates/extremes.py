@@ -20,8 +20,9 @@ from slicewise.aggregates.base import (
     bound_columns,
     interpreted,
 )
+from slicewise.aggregates.sums import number_kind, positive, typed
 from slicewise.columns import Column, storage
-from slicewise.errors import ColumnTypeError
+from slicewise.errors import ColumnTypeError, OverflowedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +39,7 @@ class Max(Aggregate):
     commutative = True
     selective = True
     kind = "distributive"
+    takes = ("ordered",)
 
     def identity(self) -> Any:
         return None
@@ -60,7 +62,7 @@ class Max(Aggregate):
             return interpreted(self, types[0], reason)
 
         def lower(states: Sequence[States]) -> Column:
-            return typed(states[1][0], states[0][0] > 0, types[0])
+            return typed(states[1][0], positive(states[0][0]), types[0])
 
         return Bound(self, (parts.count(column), self._component(column, types[0])), lower)
 
@@ -87,6 +89,85 @@ class Min(Max):
         return smallest(column, kind)
 
 
+class Range(Aggregate):
+    """The greatest value of a column minus the least; null when there is none.
+
+    Of timestamps, dates and durations it is a duration. Integers whose range does not fit 64 bits
+    raise `OverflowedError`.
+
+    >>> import slicewise as sw
+    >>> sw.agg.range("x").fold([3, 10, 5])
+    7
+    """
+
+    commutative = True
+    takes = ("numbers",)
+
+    def identity(self) -> Any:
+        return None
+
+    def lift(self, value: Any) -> Any:
+        return (value, value)
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        if older is None or newer is None:
+            return newer if older is None else older
+        low = newer[0] if precedes(newer[0], older[0]) else older[0]
+        high = newer[1] if precedes(older[1], newer[1]) else older[1]
+        return (low, high)
+
+    def lower(self, state: Any) -> Any:
+        return None if state is None else state[1] - state[0]
+
+    def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        import pyarrow as pa
+
+        (column,) = bound_columns(self)
+        kind = types[0]
+        result = self._difference(kind)
+        if result is None and number_kind(self, column, kind) == "decimal":
+            wider = pa.decimal128(min(38, kind.precision + 1), kind.scale)
+            return interpreted(self, wider, f"column {column!r} holds decimals")
+
+        def lower(states: Sequence[States]) -> Column:
+            gaps = self._gaps(states[1][0], states[2][0])
+            if pa.types.is_date32(kind):
+                gaps = gaps * SECONDS_A_DAY
+            return typed(gaps, positive(states[0][0]), result or pa.from_numpy_dtype(gaps.dtype))
+
+        components = (parts.count(column), smallest(column, kind), largest(column, kind))
+        return Bound(self, components, lower)
+
+    @staticmethod
+    def _difference(kind: pa.DataType) -> pa.DataType | None:
+        """The type of the difference of two values in time; `None` for numbers."""
+        import pyarrow as pa
+
+        if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+            return pa.duration(kind.unit)
+        if pa.types.is_date(kind):
+            return pa.duration("s" if pa.types.is_date32(kind) else "ms")
+        return None
+
+    def _gaps(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        if low.dtype.kind == "f":
+            with np.errstate(invalid="ignore"):
+                return np.asarray(high - low)
+        # Unsigned arithmetic is right modulo 2**64, and the range of 64-bit integers is below it.
+        # Where there is no value, low is above high; only masked results come of it.
+        unsigned = high.astype(np.int64).view(np.uint64) - low.astype(np.int64).view(np.uint64)
+        gaps = unsigned.view(np.int64)
+        if ((gaps < 0) & (high >= low)).any():
+            raise OverflowedError(
+                f"`{self.output}` does not fit 64 bits: the greatest integer minus the least is "
+                "above 2**63 - 1. Cast the column to float64 or decimal."
+            )
+        return gaps
+
+
+SECONDS_A_DAY = 86_400
+
+
 def precedes(one: Any, other: Any) -> bool:
     """Whether `one` comes strictly before `other`; NaN comes last."""
     if other != other:
@@ -95,11 +176,13 @@ def precedes(one: Any, other: Any) -> bool:
 
 
 def largest(column: str, kind: pa.DataType) -> Component:
+    """The greatest value of a column of numbers or times."""
     dtype = storage(kind)
     return parts.on_column(parts.Largest, column, dtype.str, limits(dtype)[0])
 
 
 def smallest(column: str, kind: pa.DataType) -> Component:
+    """The least value of a column of numbers or times."""
     dtype = storage(kind)
     return parts.on_column(parts.Smallest, column, dtype.str, limits(dtype)[1])
 
@@ -130,8 +213,3 @@ def not_flat(column: str, kind: pa.DataType) -> str:
     if storage(kind) == np.dtype(object):
         return f"column {column!r} holds {kind}, not numbers"
     return ""
-
-
-def typed(values: np.ndarray, valid: np.ndarray, kind: pa.DataType) -> Column:
-    """A column of the input's own type; the mask is dropped when nothing is null."""
-    return Column(values, None if valid.all() else valid, kind)

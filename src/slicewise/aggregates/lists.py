@@ -133,6 +133,8 @@ class Concat(Collect):
     'a-b'
     """
 
+    takes = ("strings",)
+
     def __init__(self, column: str | None = None, *, sep: str = "") -> None:
         super().__init__(*given(column))
         if not isinstance(sep, str):

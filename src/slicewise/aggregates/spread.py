@@ -16,12 +16,15 @@ from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import (
     Aggregate,
     Bound,
+    Component,
+    Input,
     States,
     bound_columns,
     given,
-    interpreted,
+    is_integer,
 )
-from slicewise.aggregates.sums import nullable, number_kind
+from slicewise.aggregates.sums import decimals, interpreted_floats, nullable
+from slicewise.codegen.flat import FlatAlgebra
 from slicewise.columns import Column
 from slicewise.errors import AggregateError
 
@@ -40,16 +43,11 @@ class Var(Aggregate):
     """
 
     commutative = True
-    kind = "algebraic"
+    takes = ("numbers",)
 
     def __init__(self, column: str | None = None, *, ddof: int = 1) -> None:
         super().__init__(*given(column))
-        if isinstance(ddof, bool) or not isinstance(ddof, int) or ddof < 0:
-            raise AggregateError(
-                f"`ddof` of `{self.name}` is an integer from 0 on, 1 for a sample and 0 for a "
-                f"whole population; given: {ddof!r}."
-            )
-        self.ddof = ddof
+        self.ddof = checked_ddof(self, ddof)
 
     def identity(self) -> tuple[int, float, float]:
         return (0, 0.0, 0.0)
@@ -85,19 +83,16 @@ class Var(Aggregate):
         return state[2] / (state[0] - self.ddof) if state[0] > self.ddof else None
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
-        import pyarrow as pa
-
         (column,) = bound_columns(self)
-        kind = number_kind(self, column, types[0])
-        if kind == "decimal":
-            return interpreted(self, pa.float64(), f"column {column!r} holds decimals")
+        if reason := decimals(self, (column,), types):
+            return interpreted_floats(self, reason)
 
         def lower(states: Sequence[States]) -> Column:
             counts, _, squares = states[0]
             with np.errstate(divide="ignore", invalid="ignore"):
                 return nullable(self._finish(squares / (counts - self.ddof)), counts > self.ddof)
 
-        return Bound(self, (parts.spread(column, integers=kind == "integer"),), lower)
+        return Bound(self, (parts.spread(column, types[0]),), lower)
 
     @staticmethod
     def _finish(variance: np.ndarray) -> np.ndarray:
@@ -120,3 +115,116 @@ class Std(Var):
     def _finish(variance: np.ndarray) -> np.ndarray:
         root: np.ndarray = np.sqrt(variance)
         return root
+
+
+class Skew(Aggregate):
+    """Skewness of a column, of the population as in Spark; null unless two values differ.
+
+    >>> import slicewise as sw
+    >>> round(sw.agg.skew("x").fold([1, 1, 4]), 6)
+    0.707107
+    """
+
+    commutative = True
+    takes = ("numbers",)
+
+    def identity(self) -> Any:
+        return (0, 0.0, 0.0, 0.0)
+
+    def lift(self, value: Any) -> Any:
+        return (1, float(value), 0.0, 0.0)
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        if not older[0] or not newer[0]:
+            return older if older[0] else newer
+        return add_cubes(older, newer)
+
+    def invert(self, total: Any, oldest: Any) -> Any:
+        if not oldest[0]:
+            return total
+        if oldest[0] == total[0]:
+            return self.identity()
+        return drop_cubes(total, oldest)
+
+    def lower(self, state: Any) -> float | None:
+        count, _, squares, cubes = state
+        if squares == 0.0:
+            return None
+        return float(cubes / count / (squares / count) ** 1.5)
+
+    def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        (column,) = bound_columns(self)
+        if reason := decimals(self, (column,), types):
+            return interpreted_floats(self, reason)
+        smaller = parts.spread(column, types[0])
+        provides = ((smaller, (0, 1, 2)), *smaller.provides)
+        component = Component(parts.flat(Cubes), (Input(column),), (column,), provides)
+
+        def lower(states: Sequence[States]) -> Column:
+            counts, _, squares, cubes = states[0]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                skewness = cubes / counts / (squares / counts) ** 1.5
+            return nullable(skewness, squares != 0.0)
+
+        return Bound(self, (component,), lower)
+
+
+def add_cubes(older: Any, newer: Any) -> Any:
+    """The count, sum, squares and cubes of deviations of two runs, neither of them empty."""
+    m, n = float(older[0]), float(newer[0])
+    total = m + n
+    apart = newer[1] / n - older[1] / m
+    squares = older[2] + newer[2] + apart * apart * m * n / total
+    cubes = older[3] + newer[3] + apart**3 * m * n * (m - n) / (total * total)
+    cubes += 3.0 * apart * (m * newer[2] - n * older[2]) / total
+    return (older[0] + newer[0], older[1] + newer[1], squares, cubes)
+
+
+def drop_cubes(total: Any, oldest: Any) -> Any:
+    """What `add_cubes` added to `oldest` to give `total`."""
+    m, n = float(oldest[0]), float(total[0] - oldest[0])
+    both = m + n
+    rest = total[1] - oldest[1]
+    apart = rest / n - oldest[1] / m
+    squares = total[2] - oldest[2] - apart * apart * m * n / both
+    # Rounding must not make a sum of squares negative.
+    squares = 0.0 if squares < 0.0 else squares
+    cubes = total[3] - oldest[3] - apart**3 * m * n * (m - n) / (both * both)
+    cubes -= 3.0 * apart * (m * squares - n * oldest[2]) / both
+    return (total[0] - oldest[0], rest, squares, cubes)
+
+
+class Cubes(FlatAlgebra):
+    """Count, sum, squared and cubed deviations from the mean."""
+
+    dtypes = ("i8", "f8", "f8", "f8")
+
+    def identity(self) -> Any:
+        return (0, 0.0, 0.0, 0.0)
+
+    def lift(self, x: Any) -> Any:
+        return (1, float(x), 0.0, 0.0)
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        if older[0] == 0:
+            return newer
+        if newer[0] == 0:
+            return older
+        return add_cubes(older, newer)
+
+    def invert(self, total: Any, oldest: Any) -> Any:
+        if oldest[0] == 0:
+            return total
+        if oldest[0] == total[0]:
+            return (0, 0.0, 0.0, 0.0)
+        return drop_cubes(total, oldest)
+
+
+def checked_ddof(aggregate: Aggregate, ddof: int) -> int:
+    """`ddof`, if it can be one."""
+    if not is_integer(ddof) or ddof < 0:
+        raise AggregateError(
+            f"`ddof` of `{aggregate.name}` is an integer from 0 on, 1 for a sample and 0 for a "
+            f"whole population; given: {ddof!r}."
+        )
+    return ddof

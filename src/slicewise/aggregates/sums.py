@@ -1,12 +1,13 @@
-"""Counts, sums and what follows from them: distributive and algebraic, all invertible.
+"""Counts, sums, means and products: distributive or algebraic, commutative.
 
 Sums of integers are exact; a result that does not fit 64 bits raises `OverflowedError`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,10 +16,13 @@ from slicewise.aggregates.base import (
     Aggregate,
     Bound,
     Component,
+    Input,
+    Kind,
     States,
     bound_columns,
     interpreted,
 )
+from slicewise.codegen.flat import FlatAlgebra
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError, OverflowedError
 
@@ -73,7 +77,8 @@ class Sum(Aggregate):
     """
 
     commutative = True
-    kind = "distributive"
+    kind: ClassVar[Kind] = "distributive"
+    takes = ("numbers",)
 
     def identity(self) -> tuple[int, Any]:
         return (0, 0)
@@ -102,7 +107,7 @@ class Sum(Aggregate):
 
         def lower(states: Sequence[States]) -> Column:
             counts, sums = states[0][0], total(self, states[1])
-            return nullable(sums, counts > 0)
+            return nullable(sums, positive(counts))
 
         return Bound(self, (parts.count(column), sum_component(column, kind)), lower)
 
@@ -121,17 +126,135 @@ class Mean(Sum):
         return float(state[1] / state[0]) if state[0] else None
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
-        import pyarrow as pa
-
         (column,) = bound_columns(self)
+        if reason := decimals(self, (column,), types):
+            return interpreted_floats(self, reason)
         kind = number_kind(self, column, types[0])
-        if kind == "decimal":
-            return interpreted(self, pa.float64(), f"column {column!r} holds decimals")
 
         def lower(states: Sequence[States]) -> Column:
             return quotient(float_total(states[1]), states[0][0])
 
         return Bound(self, (parts.count(column), sum_component(column, kind)), lower)
+
+
+class WeightedMean(Aggregate):
+    """Mean of a column weighted by another; null when the weights sum to 0 or there are none.
+
+    >>> import slicewise as sw
+    >>> sw.agg.weighted_mean("price", "volume").fold([(10.0, 1), (20.0, 3)])
+    17.5
+    """
+
+    commutative = True
+    takes = ("numbers", "numbers")
+
+    def identity(self) -> tuple[float, float]:
+        return (0.0, 0.0)
+
+    def lift(self, value: Any, weight: Any) -> tuple[float, float]:
+        return (float(value) * float(weight), float(weight))
+
+    def combine(self, older: tuple[float, float], newer: tuple[float, float]) -> Any:
+        return (older[0] + newer[0], older[1] + newer[1])
+
+    def invert(self, total: tuple[float, float], oldest: tuple[float, float]) -> Any:
+        return (total[0] - oldest[0], total[1] - oldest[1])
+
+    def lower(self, state: tuple[float, float]) -> float | None:
+        return state[0] / state[1] if state[1] else None
+
+    def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        columns = bound_columns(self)
+        if reason := decimals(self, columns, types):
+            return interpreted_floats(self, reason)
+        component = Component(parts.flat(WeightedSum), tuple(map(Input, columns)), columns)
+
+        def lower(states: Sequence[States]) -> Column:
+            totals, weights = states[0]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return nullable(totals / weights, weights != 0)
+
+        return Bound(self, (component,), lower)
+
+
+class WeightedSum(FlatAlgebra):
+    """The sum of values times weights, and the sum of weights."""
+
+    dtypes = ("f8", "f8")
+
+    def identity(self) -> Any:
+        return (0.0, 0.0)
+
+    def lift(self, value: Any, weight: Any) -> Any:
+        return (float(value) * float(weight), float(weight))
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        return (older[0] + newer[0], older[1] + newer[1])
+
+    def invert(self, total: Any, oldest: Any) -> Any:
+        return (total[0] - oldest[0], total[1] - oldest[1])
+
+
+class Geomean(Aggregate):
+    """Geometric mean of a column; null when there is no value, 0 with a 0, NaN below 0.
+
+    It sums logarithms, so it is right where the product would overflow.
+
+    >>> import slicewise as sw
+    >>> round(sw.agg.geomean("x").fold([1, 10, 100]), 9)
+    10.0
+    """
+
+    commutative = True
+    takes = ("numbers",)
+
+    def identity(self) -> tuple[int, float]:
+        return (0, 0.0)
+
+    def lift(self, value: Any) -> tuple[int, float]:
+        if value > 0:
+            return (1, math.log(value))
+        return (1, -math.inf if value == 0 else math.nan)
+
+    def combine(self, older: tuple[int, float], newer: tuple[int, float]) -> tuple[int, float]:
+        return (older[0] + newer[0], older[1] + newer[1])
+
+    def invert(self, total: tuple[int, float], oldest: tuple[int, float]) -> tuple[int, float]:
+        return (total[0] - oldest[0], total[1] - oldest[1])
+
+    def lower(self, state: tuple[int, float]) -> float | None:
+        return math.exp(state[1] / state[0]) if state[0] else None
+
+    def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        (column,) = bound_columns(self)
+        if reason := decimals(self, (column,), types):
+            return interpreted_floats(self, reason)
+
+        def lower(states: Sequence[States]) -> Column:
+            means = quotient(states[1][0], states[0][0])
+            return Column(np.exp(means.values), means.valid, means.type)
+
+        return Bound(self, (parts.count(column), parts.on_column(LogSum, column)), lower)
+
+
+class LogSum(FlatAlgebra):
+    """The sum of natural logarithms."""
+
+    dtypes = ("f8",)
+
+    def identity(self) -> float:
+        return 0.0
+
+    def lift(self, x: Any) -> float:
+        if x > 0:
+            return math.log(x)
+        return -math.inf if x == 0 else math.nan
+
+    def combine(self, older: float, newer: float) -> float:
+        return older + newer
+
+    def invert(self, total: float, oldest: float) -> float:
+        return total - oldest
 
 
 def number_kind(aggregate: Aggregate, column: str, kind: pa.DataType) -> str:
@@ -150,7 +273,23 @@ def number_kind(aggregate: Aggregate, column: str, kind: pa.DataType) -> str:
     )
 
 
+def decimals(aggregate: Aggregate, columns: Sequence[str], types: Sequence[pa.DataType]) -> str:
+    """Why an aggregate of numbers cannot be compiled; columns without numbers are refused."""
+    kinds = [number_kind(aggregate, c, t) for c, t in zip(columns, types, strict=True)]
+    if "decimal" in kinds:
+        return f"column {columns[kinds.index('decimal')]!r} holds decimals"
+    return ""
+
+
+def interpreted_floats(aggregate: Aggregate, reason: str) -> Bound:
+    """Run the methods of an aggregate whose results are floats."""
+    import pyarrow as pa
+
+    return interpreted(aggregate, pa.float64(), reason)
+
+
 def sum_component(column: str, kind: str) -> Component:
+    """The sum of a column: exact for integers, in float64 for floats."""
     return parts.int_sum(column) if kind == "integer" else parts.float_sum(column)
 
 
@@ -165,7 +304,7 @@ def total(aggregate: Aggregate, states: States) -> np.ndarray:
             f"`{aggregate.output}` does not fit 64 bits: the exact sum of integers left the range "
             "from -2**63 to 2**63 - 1. Cast the column to float64 or decimal before summing."
         )
-    return (high << 32) | low
+    return np.asarray((high << 32) | low)
 
 
 def float_total(states: States) -> np.ndarray:
@@ -173,13 +312,13 @@ def float_total(states: States) -> np.ndarray:
     if len(states) == 1:
         return states[0]
     high, low = states
-    wide: np.ndarray = (high + (low >> 32)) * float(2**32) + (low & parts.LOW_32)
-    return wide
+    wide = (high + (low >> 32)).astype(np.float64) * 2.0**32
+    return np.asarray(wide + (low & parts.LOW_32))
 
 
 def quotient(totals: np.ndarray, counts: np.ndarray) -> Column:
     """A column of `totals / counts`; null where the count is not positive."""
-    valid = counts > 0
+    valid = positive(counts)
     with np.errstate(divide="ignore", invalid="ignore"):
         return nullable(totals / counts, valid)
 
@@ -191,8 +330,25 @@ def numbers(values: np.ndarray) -> Column:
     return Column(values, None, pa.from_numpy_dtype(values.dtype))
 
 
-def nullable(values: np.ndarray, valid: np.ndarray) -> Column:
+def positive(counts: np.ndarray) -> np.ndarray | None:
+    """Which counts are positive; `None` when all are.
+
+    Equal counts may come as one value of stride 0, and are compared once: over a long column the
+    comparison would cost as much as a window's sum.
+    """
+    if counts.strides == (0,) and len(counts) and counts[0] > 0:
+        return None
+    mask: np.ndarray = counts > 0
+    return mask
+
+
+def nullable(values: np.ndarray, valid: np.ndarray | None) -> Column:
     """A column of numbers; the mask is dropped when nothing is null."""
     import pyarrow as pa
 
-    return Column(values, None if valid.all() else valid, pa.from_numpy_dtype(values.dtype))
+    return typed(values, valid, pa.from_numpy_dtype(values.dtype))
+
+
+def typed(values: np.ndarray, valid: np.ndarray | None, kind: pa.DataType) -> Column:
+    """A column of the type `kind`; the mask is dropped when nothing is null."""
+    return Column(values, None if valid is None or valid.all() else valid, kind)
