@@ -2,6 +2,7 @@
 
 from slicewise import agg, errors
 from slicewise.aggregates.base import Aggregate
+from slicewise.slide import slide
 from slicewise.spans import rows, units
 from slicewise.windows import (
     UserWindow,
@@ -26,6 +27,7 @@ __all__ = [
     "punctuated",
     "rows",
     "session",
+    "slide",
     "sliding",
     "threshold",
     "tumbling",
