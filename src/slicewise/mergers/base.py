@@ -3,18 +3,28 @@
 A merger keeps a first-in-first-out window of states and answers with the aggregate of all of
 them. The algorithm itself is a few kernels over flat arrays, so that one source serves the object
 that is fed by hand (interpreted, with lists) and the compiled loops of `sw.slide`.
+
+Events have numbers: the first one ever inserted is 0, the next 1. A power of two of slots holds
+the window, and an event lives in the slot `number & mask`, so nothing moves when the window does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import OPEN, Kernel, kernel
 from slicewise.codegen.prelude import identity, lift, store
-from slicewise.errors import CapabilityError, EmptyWindowError, SpanError
+from slicewise.errors import (
+    AggregateError,
+    CapabilityError,
+    ColumnTypeError,
+    EmptyWindowError,
+    SpanError,
+)
 
 if TYPE_CHECKING:
     from slicewise.aggregates.base import Aggregate
@@ -25,8 +35,9 @@ class Properties:
     """What a planner may know about a merger.
 
     `needs` is what is asked of the aggregate: `"associative"` (all have it), `"invertible"`, or
-    `"selective"` (a combine returns one of its arguments). Costs are numbers of combines in terms
-    of the window's length n: `amortised` and `worst` for one slide with one query.
+    `"invertible or selective"` (selective: a combine returns one of its arguments). Costs are
+    numbers of combines in terms of the window's length n: `amortised` and `worst` for one slide
+    with one query; `memory` is a number of states.
     """
 
     needs: str
@@ -54,23 +65,62 @@ class Merger:
     def __init__(self, aggregate: Aggregate) -> None:
         self.check(aggregate)
         self.aggregate = aggregate
+        self._kinds: set[tuple[type, ...]] = set()
+        self._sample: Any = None
 
     @classmethod
     def check(cls, aggregate: Aggregate) -> None:
         """Raise `CapabilityError` when `aggregate` does not meet the needs of the algorithm."""
-        if cls.properties.needs == "invertible" and not aggregate.invertible:
+        needs = cls.properties.needs
+        if needs == "invertible" and not aggregate.invertible:
             raise CapabilityError(
                 f"`{cls.__name__}` needs an aggregate with `invert`; {aggregate.name!r} has none. "
                 "Use `TwoStacks`, which needs only `combine`."
             )
+        if needs == "invertible or selective" and not (aggregate.invertible or aggregate.selective):
+            raise CapabilityError(
+                f"`{cls.__name__}` needs an aggregate with `invert`, or one that is selective; "
+                f"{aggregate.name!r} is neither. Use `TwoStacks`, which needs only `combine`."
+            )
 
     def insert(self, value: Any) -> None:
         """Add one event at the new end; a null event counts but leaves no trace."""
-        values = value if self.aggregate.arity > 1 else (value,)
+        self.insert_state(self.lift(value))
+
+    def lift(self, value: Any) -> Any:
+        """The state of an event, once it is known to fit what the window has seen before."""
+        arity = self.aggregate.arity
+        values = (value,) if arity == 1 else value
+        if arity != 1 and not (isinstance(values, tuple | list) and len(values) == arity):
+            raise AggregateError(
+                f"`{self.aggregate.name}` takes events of {arity} columns, as a tuple; "
+                f"given: {value!r}."
+            )
         if self.aggregate.skips(values):
-            self.insert_state(self.aggregate.identity())
-        else:
-            self.insert_state(self.aggregate.lift(*values))
+            return self.aggregate.identity()
+        kinds = tuple(map(type, values))
+        if kinds in self._kinds:
+            return self.aggregate.lift(*values)
+        return self._first_of(kinds, values)
+
+    def _first_of(self, kinds: tuple[type, ...], values: Any) -> Any:
+        """Lift the first event of its type: a wrong one is refused before it is in the window."""
+        try:
+            state = self.aggregate.lift(*values)
+            if self._kinds:
+                self.aggregate.combine(self._sample, state)
+        except TypeError as error:
+            given = ", ".join(repr(value) for value in values)
+            before = " or ".join(sorted(", ".join(k.__name__ for k in s) for s in self._kinds))
+            raise ColumnTypeError(
+                f"`{self.aggregate.name}` cannot take {given}"
+                f"{f' in a window of {before}' if before else ''}: {error}. "
+                "Give all events of a window values of one type."
+            ) from error
+        if not self._kinds:
+            self._sample = state
+        self._kinds.add(kinds)
+        return state
 
     def insert_many(self, values: Iterable[Any]) -> None:
         """Add events in order."""
@@ -95,11 +145,14 @@ class Merger:
 
     def evict_many(self, count: int) -> None:
         """Take the `count` oldest events away."""
-        if count < 0 or count > len(self):
+        if not is_count(count, 0, len(self)):
             raise EmptyWindowError(
                 f"`evict_many` takes between 0 and all {len(self)} events of the window; "
-                f"given: {count}."
+                f"given: {count!r}."
             )
+        self._evict_many(count)
+
+    def _evict_many(self, count: int) -> None:
         for _ in range(count):
             self._evict()
 
@@ -112,9 +165,9 @@ class Merger:
                 f"`{type(self).__name__}` answers for its whole window only; given: last={last}. "
                 "Use `FlatFAT`, `BInt`, `FlatFIT` or `FiBA`, which answer for any newest part."
             )
-        if not 0 <= last <= len(self):
+        if not is_count(last, 0, len(self)):
             raise SpanError(
-                f"`last` counts events of the window, from 0 to {len(self)} now; given: {last}."
+                f"`last` counts events of the window, from 0 to {len(self)} now; given: {last!r}."
             )
         return self.aggregate.lower(self.suffix_state(last))
 
@@ -130,13 +183,19 @@ class Merger:
         raise NotImplementedError
 
 
+def is_count(value: object, least: int, most: float) -> bool:
+    """Whether `value` is a whole number from `least` to `most`."""
+    return isinstance(value, Integral) and least <= int(value) <= most
+
+
 class FlatMerger(Merger):
     """A merger whose algorithm is kernels over cursors `p` and state arrays `S`.
 
     A subclass names its kernels: `insert(p, S, state)` into a window that has room,
     `evict(p, S)` from one that is not empty, `query(p, S)`, and `move(p, S, q, T)`, which carries
-    the window over into larger arrays. `p[0]` is the oldest event's number, `p[1]` one more than
-    the newest's, `p[2]` is `capacity - 1`, and the capacity is a power of two.
+    the window over into other arrays; `suffix(p, S, last)` where there is one. `p[0]` is the
+    oldest event's number, `p[1]` one more than the newest's, `p[2]` is `capacity - 1`, and the
+    capacity is a power of two. `p` begins with `cursors` numbers; `numbers` more may follow.
     """
 
     kernels: ClassVar[tuple[Kernel, ...]]
@@ -147,25 +206,44 @@ class FlatMerger(Merger):
 
         super().__init__(aggregate)
         algebra = interpreted(aggregate, None, "fed by hand").components[0].algebra
-        self._run = {k.__name__: k.specialise(algebra) for k in self.kernels}
+        kernels = self.kernels_for(algebra)
+        self._run = {k.__name__: k.specialise(algebra) for k in kernels}
         self._p, self._S = self._room(8)
+
+    @classmethod
+    def kernels_for(cls, algebra: Algebra) -> tuple[Kernel, ...]:
+        """The kernels that run for `algebra`; refuses one that does not meet the needs."""
+        if cls.properties.needs == "invertible" and not algebra.invertible:
+            raise CapabilityError(
+                f"`{cls.__name__}` needs an `invert`; {algebra.name!r} has none. "
+                "Use `TwoStacks`, which needs only `combine`."
+            )
+        return cls.kernels
 
     @classmethod
     def slots(cls, capacity: int) -> int:
         """How many states the arrays hold for a window of `capacity` events."""
         return capacity
 
+    @classmethod
+    def numbers(cls, capacity: int) -> int:
+        """How many numbers follow the cursors for a window of `capacity` events."""
+        return 0
+
     def _room(self, capacity: int) -> tuple[list[int], tuple[list[Any], ...]]:
-        cursors = [0] * self.cursors
+        cursors = [0] * (self.cursors + self.numbers(capacity))
         cursors[2] = capacity - 1
         return cursors, ([self.aggregate.identity()] * self.slots(capacity),)
 
+    def _resize(self, capacity: int) -> None:
+        p, S = self._room(capacity)
+        self._run["move"](self._p, self._S, p, S)
+        self._p, self._S = p, S
+
     def insert_state(self, state: Any) -> None:
         capacity = self._p[2] + 1
-        if len(self) == capacity:
-            p, S = self._room(2 * capacity)
-            self._run["move"](self._p, self._S, p, S)
-            self._p, self._S = p, S
+        if self._p[1] - self._p[0] == capacity:
+            self._resize(2 * capacity)
         self._run["insert"](self._p, self._S, state)
 
     def _evict(self) -> None:
@@ -174,6 +252,9 @@ class FlatMerger(Merger):
     def query_state(self) -> Any:
         return self._run["query"](self._p, self._S)
 
+    def suffix_state(self, last: int) -> Any:
+        return self._run["suffix"](self._p, self._S, last)
+
     def __len__(self) -> int:
         return self._p[1] - self._p[0]
 
@@ -181,6 +262,7 @@ class FlatMerger(Merger):
 insert: Any = OPEN
 evict: Any = OPEN
 query: Any = OPEN
+suffix: Any = OPEN
 
 
 @kernel
@@ -201,18 +283,60 @@ def drive(
     merger: type[FlatMerger], algebra: Algebra, X: Any, valid: Any, length: int, every: int
 ) -> Any:
     """The states of `slide_with` by `merger`, one per result."""
+    p, S = _arrays(merger, algebra, length)
+    out = algebra.new(len(X[0]) // every)
+    run = slide_with.specialise(algebra, using=merger.kernels_for(algebra))
+    run(X, valid, length, every, p, S, out)
+    return out
+
+
+@kernel
+def slide_ranges_with(
+    X: Any, valid: Any, lengths: Any, longest: int, every: int, p: Any, S: Any, out: Any
+) -> None:
+    """As `slide_with`, answering for the newest `lengths[0]`, `lengths[1]`, ... events."""
+    row = 0
+    for i in range(X[0].shape[0]):
+        if p[1] - p[0] == longest:
+            evict(p, S)
+        if valid is None or valid[i]:
+            insert(p, S, lift(X, i))
+        else:
+            insert(p, S, identity())
+        if (i + 1) % every == 0:
+            for k in range(lengths.shape[0]):
+                store(out, row, suffix(p, S, min(lengths[k], p[1] - p[0])))
+                row += 1
+
+
+def drive_ranges(
+    merger: type[FlatMerger], algebra: Algebra, X: Any, valid: Any, lengths: Any, every: int
+) -> Any:
+    """The states of windows of several lengths in one pass: a row of `len(lengths)` per result.
+
+    The merger must answer for suffixes; `FlatFIT` reuses the most.
+    """
+    import numpy as np
+
+    lengths = np.asarray(lengths, np.int64)
+    longest = int(lengths.max())
+    p, S = _arrays(merger, algebra, longest)
+    out = algebra.new(len(X[0]) // every * len(lengths))
+    run = slide_ranges_with.specialise(algebra, using=merger.kernels_for(algebra))
+    run(X, valid, lengths, longest, every, p, S, out)
+    return out
+
+
+def _arrays(merger: type[FlatMerger], algebra: Algebra, length: int) -> tuple[Any, Any]:
+    """Cursors and states for a merger of at most `length` events."""
     import numpy as np
 
     capacity = 1 << max(0, length - 1).bit_length()
-    p = np.zeros(merger.cursors, np.int64)
+    p = np.zeros(merger.cursors + merger.numbers(capacity), np.int64)
     p[2] = capacity - 1
     S = algebra.new(merger.slots(capacity))
-    fill = identity_states.specialise(algebra)
-    fill(S, merger.slots(capacity))
-    out = algebra.new(len(X[0]) // every)
-    run = slide_with.specialise(algebra, using=merger.kernels)
-    run(X, valid, length, every, p, S, out)
-    return out
+    identity_states.specialise(algebra)(S, merger.slots(capacity))
+    return p, S
 
 
 @kernel

@@ -23,6 +23,7 @@ from slicewise.mergers.base import FlatMerger, Properties
 
 @kernel
 def insert(p: Any, S: Any, state: Any) -> None:
+    """Append to the newer part."""
     newer = p[2] + 1
     store(S, p[1] & p[2], state)
     if p[1] == p[3]:
@@ -34,6 +35,7 @@ def insert(p: Any, S: Any, state: Any) -> None:
 
 @kernel
 def evict(p: Any, S: Any) -> None:
+    """Drop the oldest event, after a flip when the older part is used up."""
     if p[0] == p[3]:
         flip(p, S)
     p[0] += 1
@@ -52,6 +54,7 @@ def flip(p: Any, S: Any) -> None:
 
 @kernel
 def query(p: Any, S: Any) -> Any:
+    """The older part's aggregate combined with the newer's."""
     if p[0] == p[1]:
         return identity()
     if p[0] == p[3]:
@@ -63,6 +66,7 @@ def query(p: Any, S: Any) -> Any:
 
 @kernel
 def move(p: Any, S: Any, q: Any, T: Any) -> None:
+    """Carry the window over."""
     for i in range(p[0], p[1]):
         store(T, i & q[2], load(S, i & p[2]))
     store(T, q[2] + 1, load(S, p[2] + 1))
