@@ -1,0 +1,446 @@
+"""Windows: their bounds, their names, and what they refuse."""
+
+import copy
+import datetime as dt
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slicewise as sw
+from slicewise.errors import SlicewiseError, SpanError, WindowError
+from slicewise.testing.definitions import Event, instances
+from slicewise.testing.strategies import Following, Overlapping
+from slicewise.windows import (
+    Cumulate,
+    Fixed,
+    Periodic,
+    Punctuated,
+    RowPeriodic,
+    RowsEveryTime,
+    Session,
+    Threshold,
+    TimeEveryRows,
+    Window,
+)
+
+MINUTE = 60_000_000
+
+
+def by_definition(window: Window, rows: list[dict[str, Any]]) -> list[tuple[float, float]]:
+    events = [Event(row["t"], arrival, row) for arrival, row in enumerate(rows)]
+    return [(i.start, i.end) for i in instances(window, events)]
+
+
+def at(window: Window, *times: int) -> list[tuple[float, float]]:
+    return by_definition(window, [{"t": t} for t in times])
+
+
+def wrong(value: object) -> Any:
+    """A value of a type that the type checker would refuse."""
+    return value
+
+
+# What the constructors make.
+
+
+@pytest.mark.parametrize(
+    ("built", "expected"),
+    [
+        (
+            sw.tumbling("10m"),
+            Periodic(name="tumbling_10m", length=10 * MINUTE, every=10 * MINUTE),
+        ),
+        (
+            sw.tumbling(dt.timedelta(minutes=90), origin="1h"),
+            Periodic(
+                name="tumbling_1h30m", length=90 * MINUTE, every=90 * MINUTE, origin=60 * MINUTE
+            ),
+        ),
+        (sw.tumbling(7, name="weeks"), Periodic(name="weeks", length=7, every=7)),
+        (
+            sw.tumbling(sw.units(5, on="km"), origin=2.5),
+            Periodic(name="tumbling_5km", axis="km", length=5, every=5, origin=2.5),
+        ),
+        (
+            sw.tumbling(sw.rows(100)),
+            RowPeriodic(name="tumbling_100rows", length=100, every=100),
+        ),
+        (
+            sw.sliding("10m", every="1m"),
+            Periodic(name="sliding_10m_1m", length=10 * MINUTE, every=MINUTE),
+        ),
+        (
+            sw.sliding(sw.units(5, on="km"), every=sw.units(2, on="km")),
+            Periodic(name="sliding_5km_2km", axis="km", length=5, every=2),
+        ),
+        (
+            sw.sliding(sw.rows(10), every=sw.rows(3)),
+            RowPeriodic(name="sliding_10rows_3rows", length=10, every=3),
+        ),
+        (
+            sw.sliding("1m", every=sw.rows(3)),
+            TimeEveryRows(name="sliding_1m_3rows", length=MINUTE, every=3),
+        ),
+        (
+            sw.sliding(sw.rows(10), every=5, origin=np.int64(2)),
+            RowsEveryTime(name="sliding_10rows_5", length=10, every=5, origin=2),
+        ),
+        (
+            sw.cumulate("1h", every="10m"),
+            Cumulate(name="cumulate_1h_10m", length=60 * MINUTE, every=10 * MINUTE),
+        ),
+        (
+            sw.cumulate(sw.units(9, on="no"), every=sw.units(2, on="no"), origin=1),
+            Cumulate(name="cumulate_9no_2no", axis="no", length=9, every=2, origin=1),
+        ),
+        (sw.fixed(-5, 10), Fixed(name="fixed_-5_10", start=-5, length=10)),
+        (
+            sw.fixed(dt.datetime(1970, 1, 1, 0, 1), "1m"),
+            Fixed(name="fixed_60000000_1m", start=MINUTE, length=MINUTE),
+        ),
+        (
+            sw.fixed(dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))), 5),
+            Fixed(name="fixed_0_5", start=0, length=5),
+        ),
+        (
+            sw.fixed(100.5, sw.units(5, on="km")),
+            Fixed(name="fixed_100.5_5km", axis="km", start=100.5, length=5),
+        ),
+        (sw.session("30s"), Session(name="session_30s", gap=MINUTE // 2)),
+        (
+            sw.session(5, max_length=20),
+            Session(name="session_5_max_20", gap=5, max_length=20),
+        ),
+        (sw.punctuated("flag"), Punctuated(name="punctuated_flag", when="flag")),
+        (sw.punctuated(callable), Punctuated(name="punctuated_callable", when=callable)),
+        (sw.threshold("hot"), Threshold(name="threshold_hot", when="hot")),
+        (
+            sw.threshold("hot", min_rows=3, name="heat"),
+            Threshold(name="heat", when="hot", min_rows=3),
+        ),
+    ],
+    ids=lambda value: value.name,
+)
+def test_a_constructor_makes_the_window_its_units_mean(built: Window, expected: Window) -> None:
+    assert built == expected
+
+
+def test_a_window_can_be_copied_pickled_and_hashed() -> None:
+    for window in (sw.tumbling(5), sw.session(3, max_length=9), sw.threshold("hot")):
+        assert pickle.loads(pickle.dumps(window)) == window
+        assert copy.deepcopy(window) == window
+        assert len({window, copy.copy(window)}) == 1
+
+
+def test_a_window_says_which_columns_decide_its_instances() -> None:
+    assert sw.tumbling(5).reads == ()
+    assert sw.session(5).reads == ()
+    assert sw.fixed(0, sw.units(5, on="km")).reads == ("km",)
+    assert sw.cumulate(sw.units(5, on="km"), sw.units(1, on="km")).reads == ("km",)
+    assert sw.tumbling(sw.units(5, on="km")).reads == ("km",)
+    assert sw.punctuated("flag").reads == ("flag",)
+    assert sw.threshold("hot").reads == ("hot",)
+    assert sw.punctuated(lambda event: True).reads is None
+    assert sw.threshold(lambda event: True).reads is None
+    assert Following().reads is None
+
+
+# What they refuse.
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: sw.tumbling(0), SpanError, "longer than nothing; given: 0"),
+        (lambda: sw.tumbling(-5), SpanError, "longer than nothing; given: -5"),
+        (lambda: sw.tumbling(True), SpanError, "whole number; given: True"),
+        (lambda: sw.tumbling(float("nan")), SpanError, "whole number; given: nan"),
+        (lambda: sw.tumbling("0s"), SpanError, "longer than nothing"),
+        (lambda: sw.tumbling("ten minutes"), SpanError, "given: 'ten minutes'"),
+        (lambda: sw.tumbling(5, name=""), WindowError, "name is a text that is not empty; given: "),
+        (
+            lambda: sw.tumbling(5, name=wrong(3)),
+            WindowError,
+            "not empty; given: 3. Leave `name` out",
+        ),
+        (lambda: sw.tumbling(5, origin=0.5), WindowError, "`origin` .* whole number; given: 0.5"),
+        (lambda: sw.tumbling(5, origin=True), WindowError, "whole number; given: True"),
+        (
+            lambda: sw.tumbling(sw.units(5, on="km"), origin=float("nan")),
+            WindowError,
+            "`origin` .* finite number; given: nan",
+        ),
+        (
+            lambda: sw.tumbling(sw.units(5, on="km"), origin="1h"),
+            WindowError,
+            "`origin` .* finite number; given: '1h'",
+        ),
+        (
+            lambda: sw.tumbling(sw.rows(5), origin=1),
+            WindowError,
+            "counts from the first event of a key and has no `origin`; given: 1. Leave it out",
+        ),
+        (lambda: sw.sliding(5, every=sw.rows(2), origin=1), WindowError, "has no `origin`"),
+        (lambda: sw.sliding(sw.rows(5), 2, origin="x"), SpanError, "given: 'x'"),
+        (lambda: sw.sliding(5, every=0), SpanError, "longer than nothing"),
+        (
+            lambda: sw.sliding(sw.units(5, on="km"), every=sw.units(1, on="no")),
+            WindowError,
+            "`sliding` has no meaning for these units; given: 5km every 1no. Use time every time",
+        ),
+        (
+            lambda: sw.sliding(sw.units(5, on="km"), every="1m"),
+            WindowError,
+            "given: 5km every 1m",
+        ),
+        (
+            lambda: sw.sliding(sw.rows(5), every=sw.units(1, on="km")),
+            WindowError,
+            "given: 5rows every 1km",
+        ),
+        (lambda: sw.cumulate("1h", every=sw.rows(5)), WindowError, "`cumulate` has no meaning"),
+        (
+            lambda: sw.cumulate(sw.rows(10), every=sw.rows(5)),
+            WindowError,
+            "given: 10rows every 5rows. Use time, or units of one column",
+        ),
+        (
+            lambda: sw.cumulate(5, every=6),
+            WindowError,
+            "`every` is at most `length`; given: every=6, length=5. Swap them, or use `tumbling`",
+        ),
+        (lambda: sw.fixed(0, sw.rows(5)), WindowError, "`fixed` .* given: 5rows. Use time, or"),
+        (lambda: sw.fixed(None, 5), WindowError, "`start` .* whole number; given: None"),
+        (lambda: sw.fixed(0, 0), SpanError, "longer than nothing"),
+        (lambda: sw.session(0), SpanError, "longer than nothing"),
+        (
+            lambda: sw.session(sw.rows(5)),
+            WindowError,
+            "`gap` of a session is a length of time; given: 5rows. Use a text such as '30s'",
+        ),
+        (
+            lambda: sw.session(5, max_length=sw.units(5, on="km")),
+            WindowError,
+            "`max_length` of a session is a length of time; given: 5km",
+        ),
+        (lambda: sw.session(5, max_length=0), SpanError, "longer than nothing"),
+        (
+            lambda: sw.punctuated(wrong(5)),
+            WindowError,
+            "`when` of a punctuated window is the name of a boolean column or a function of the "
+            "event; given: 5. For example",
+        ),
+        (lambda: sw.punctuated(""), WindowError, "given: ''"),
+        (
+            lambda: sw.threshold(wrong(None)),
+            WindowError,
+            "`when` of a threshold window .* given: None",
+        ),
+        (
+            lambda: sw.threshold("hot", min_rows=0),
+            WindowError,
+            "`min_rows` of a threshold window must be above zero; given: 0",
+        ),
+        (lambda: sw.threshold("hot", min_rows=True), WindowError, "whole number; given: True"),
+        (lambda: sw.threshold("hot", min_rows=wrong(1.5)), WindowError, "whole number; given: 1.5"),
+        (
+            lambda: Periodic(name="w", axis="", length=5, every=5),
+            WindowError,
+            "`axis` is `None` for time or the name of a column; given: ''",
+        ),
+        (
+            lambda: Periodic(name="w", axis="km", length=float("inf"), every=5),
+            WindowError,
+            "`length` of a periodic window is a finite number; given: inf",
+        ),
+        (lambda: Session(name="w", gap=-1), WindowError, "`gap` .* above zero; given: -1"),
+    ],
+)
+def test_a_window_without_meaning_is_refused(
+    build: Callable[[], Any], error: type[SlicewiseError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        build()
+
+
+# Bounds.
+#
+#   time          0    5    10   15   20
+#   sliding(10,   [---------)
+#     every=5)         [---------)
+#                           [---------)
+def test_an_event_on_an_edge_is_in_the_instance_that_starts_there() -> None:
+    window = Periodic(name="w", length=10, every=5)
+    assert window.instances_at(9) == [(0, 10), (5, 15)]
+    assert window.instances_at(10) == [(5, 15), (10, 20)]
+    assert list(window.ids_at(10)) == [1, 2]
+
+
+#   time               0  2     5  7     10
+#   length 2, every 5  [--)     [--)     [--)
+def test_windows_that_open_further_apart_than_they_are_long_leave_gaps() -> None:
+    window = Periodic(name="w", length=2, every=5)
+    assert [t for t in range(-5, 10) if window.instances_at(t)] == [-5, -4, 0, 1, 5, 6]
+
+
+def test_bounds_are_exact_at_the_ends_of_64_bits() -> None:
+    window = Periodic(name="w", length=10, every=3, origin=1)
+    for t in (-(2**63), 2**63 - 1):
+        found = window.instances_at(t)
+        assert len(found) in (3, 4)
+        assert all(start <= t < end and (start - 1) % 3 == 0 for start, end in found)
+
+
+numbers = st.integers(-60, 60)
+lengths = st.integers(1, 20)
+fractions = st.integers(-600, 600).map(lambda n: n / 10)
+positive = st.integers(1, 200).map(lambda n: n / 10)
+
+
+@given(st.builds(Periodic, name=st.just("w"), length=lengths, every=lengths, origin=numbers))
+def test_periodic_bounds_are_those_of_the_definition(window: Periodic) -> None:
+    for t in range(-30, 30):
+        assert window.instances_at(t) == at(window, t)
+
+
+@given(
+    st.builds(
+        Periodic,
+        name=st.just("w"),
+        axis=st.just("km"),
+        length=positive,
+        every=positive,
+        origin=fractions,
+    ),
+    fractions,
+)
+def test_bounds_with_fractions_are_those_of_the_definition(window: Periodic, km: float) -> None:
+    assert window.instances_at(km) == by_definition(window, [{"t": 0, "km": km}])
+
+
+@given(st.tuples(lengths, lengths).map(sorted), numbers)
+def test_cumulating_bounds_are_those_of_the_definition(spans: list[int], origin: int) -> None:
+    window = Cumulate(name="w", every=spans[0], length=spans[1], origin=origin)
+    for t in range(-30, 30):
+        assert window.instances_at(t) == at(window, t)
+
+
+@given(numbers, lengths, numbers)
+def test_a_fixed_window_holds_what_the_definition_says(start: int, length: int, t: int) -> None:
+    window = Fixed(name="w", start=start, length=length)
+    assert window.instances_at(t) == at(window, t)
+
+
+some_times = st.lists(st.integers(-20, 40), max_size=20).map(sorted)
+counts = st.integers(1, 6)
+
+
+@given(st.builds(RowPeriodic, name=st.just("w"), length=counts, every=counts), some_times)
+def test_row_positions_are_those_of_the_definition(window: RowPeriodic, times: list[int]) -> None:
+    full = window.full(len(times))
+    assert full == at(window, *times)
+    for position in range(len(times)):
+        inside = [b for b in window.instances_at(position) if b[1] <= len(times)]
+        assert inside == [b for b in full if b[0] <= position < b[1]]
+
+
+@given(st.builds(TimeEveryRows, name=st.just("w"), length=lengths, every=counts), some_times)
+def test_openers_are_those_of_the_definition(window: TimeEveryRows, times: list[int]) -> None:
+    assert window.instances(times) == at(window, *times)
+
+
+@given(
+    st.builds(RowsEveryTime, name=st.just("w"), length=counts, every=lengths, origin=numbers),
+    some_times,
+)
+def test_marks_are_those_of_the_definition(window: RowsEveryTime, times: list[int]) -> None:
+    found = window.instances(times)
+    assert sorted((start, end) for _, start, end in found) == at(window, *times)
+    assert all((mark - window.origin) % window.every == 0 for mark, _, _ in found)
+
+
+@given(
+    st.builds(Session, name=st.just("w"), gap=lengths, max_length=st.none() | st.integers(1, 25)),
+    some_times,
+)
+def test_sessions_are_those_of_the_definition(window: Session, times: list[int]) -> None:
+    found = instances(window, [Event(t, n, {}) for n, t in enumerate(times)])
+    runs = window.sessions(times)
+    pairs = [(times[begin], times[stop - 1]) for begin, stop in runs]
+    assert [(f, window.end(f, last)) for f, last in pairs] == [(i.start, i.end) for i in found]
+    assert [window.closes(f, last) for f, last in pairs] == [i.close for i in found]
+    assert [stop - begin for begin, stop in runs] == [len(i.events) for i in found]
+    assert all(i.events[-1].time < i.end for i in found)
+
+
+marked = st.lists(st.booleans(), max_size=20)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [sw.punctuated("flag"), sw.threshold("flag"), sw.threshold("flag", min_rows=3)],
+    ids=["punctuated", "threshold", "threshold_of_3"],
+)
+@given(marks=marked)
+def test_runs_of_marked_events_are_those_of_the_definition(
+    window: Punctuated | Threshold, marks: list[bool]
+) -> None:
+    rows = [{"t": n, "flag": mark} for n, mark in enumerate(marks)]
+    assert window.runs(marks) == by_definition(window, rows)
+
+
+# Windows of the user's own.
+
+
+def test_a_user_window_is_named_after_its_class_or_as_it_says() -> None:
+    class EveryThirdTrade(sw.UserWindow):
+        pass
+
+    class Named(sw.UserWindow):
+        name = "mine"
+
+    assert EveryThirdTrade().name == "every_third_trade"
+    assert Named().name == "mine"
+
+
+def test_a_user_window_starts_afresh_for_each_key() -> None:
+    window = Overlapping(length=2, every=1)
+    rows = [(t, {"t": t}) for t in range(4)]
+    assert window.runs(rows) == window.runs(rows) == [(0, 2), (1, 3)]
+    assert window.seen == 0
+
+
+def test_a_user_window_without_on_event_is_refused() -> None:
+    class Empty(sw.UserWindow):
+        pass
+
+    with pytest.raises(WindowError, match=r"defines `on_event\(self, time, event\)`; `Empty` has"):
+        Empty().runs([(0, {})])
+
+
+def test_ending_more_instances_than_are_open_is_refused() -> None:
+    class Greedy(sw.UserWindow):
+        def on_event(self, time: int, event: Mapping[str, Any]) -> tuple[int, int]:
+            return (1, 2 if time else 0)
+
+    with pytest.raises(
+        WindowError, match=r"'greedy' ended 2 at time 7 when 1 were open. Count in `on_event`"
+    ):
+        Greedy().runs([(0, {}), (7, {})])
+
+
+@pytest.mark.parametrize("answer", [None, 3, (1,), (1, 2, 3), (-1, 0), (0, -1), (1.5, 0), "ab"])
+def test_an_answer_that_is_no_pair_of_counts_is_refused(answer: Any) -> None:
+    class Wrong(sw.UserWindow):
+        def on_event(self, time: int, event: Mapping[str, Any]) -> tuple[int, int]:
+            return answer  # type: ignore[no-any-return]  # the mistake that is tested
+
+    with pytest.raises(
+        WindowError, match=r"two whole numbers from 0 on, \(begins, ends\); 'wrong'"
+    ):
+        Wrong().runs([(0, {})])
