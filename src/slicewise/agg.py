@@ -9,6 +9,7 @@ unless `.alias(name)` says otherwise.
 """
 
 from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bloom import Bloom
 from slicewise.aggregates.distribution import (
     CollectDistinct,
     CountDistinct,
@@ -20,9 +21,11 @@ from slicewise.aggregates.distribution import (
 from slicewise.aggregates.ends import First, FirstN, Last, LastN
 from slicewise.aggregates.extremes import Max, Min, Range
 from slicewise.aggregates.lists import Collect, Concat
+from slicewise.aggregates.moments import Moments
 from slicewise.aggregates.pairs import Corr, Cov
 from slicewise.aggregates.picks import M4, Argmax, Argmin, MaxCount, MinCount
 from slicewise.aggregates.product import Product
+from slicewise.aggregates.sketches import ApproxCountDistinct, ApproxQuantile
 from slicewise.aggregates.spread import Skew, Std, Var
 from slicewise.aggregates.sums import Count, Geomean, Mean, Sum, WeightedMean
 
@@ -57,6 +60,10 @@ collect_distinct = CollectDistinct
 top_k = TopK
 collect = Collect
 concat = Concat
+moments = Moments
+approx_count_distinct = ApproxCountDistinct
+approx_quantile = ApproxQuantile
+bloom = Bloom
 
 # One of each, for whoever must work with all of them: planners, laws, tables in documents.
 REGISTRY: tuple[Aggregate, ...] = (
@@ -92,4 +99,8 @@ REGISTRY: tuple[Aggregate, ...] = (
     top_k("x", 3),
     collect("x"),
     concat("x", sep=","),
+    moments("x", 10),
+    approx_count_distinct("x"),
+    approx_quantile("x", 0.9),
+    bloom("x"),
 )
