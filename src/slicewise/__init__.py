@@ -4,6 +4,7 @@ from slicewise import agg, errors
 from slicewise.aggregates.base import Aggregate
 from slicewise.slide import slide
 from slicewise.spans import rows, units
+from slicewise.verbs import rolling
 from slicewise.windows import (
     UserWindow,
     cumulate,
@@ -25,6 +26,7 @@ __all__ = [
     "errors",
     "fixed",
     "punctuated",
+    "rolling",
     "rows",
     "session",
     "slide",

@@ -1,0 +1,198 @@
+"""Spans: how long a window is, in time, in rows, or in units of an advancing column.
+
+A span is written as a text (`"10m"`, `"1h30m"`), a `timedelta`, a plain int in raw units of the
+time column, `rows(100)`, or `units(5, on="km")`. Each becomes a small frozen value here, checked
+when it is built.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import operator
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slicewise.errors import SpanError
+
+# Months and years are missing on purpose: they have no fixed length.
+MICROSECONDS = {
+    "w": 7 * 86_400_000_000,
+    "d": 86_400_000_000,
+    "h": 3_600_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "s": 1_000_000,
+    "ms": 1_000,
+    "us": 1,
+    "µs": 1,
+}
+CANONICAL = ("w", "d", "h", "m", "s", "ms", "us")
+LONGEST = 2**63 - 1
+
+_PART = re.compile(r"(\d+)\s*([a-zµ]+)\s*")
+_TEXT = re.compile(rf"\s*(?:{_PART.pattern})+")
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A length of time. `text` is how it was written and names output columns.
+
+    >>> span("90m").microseconds, str(span("90m")), span("90m") == span("1h30m")
+    (5400000000, '90m', True)
+    """
+
+    microseconds: int
+    text: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        _check_positive(self.microseconds, self.text or f"{self.microseconds} us")
+
+    def __str__(self) -> str:
+        return self.text or canonical(self.microseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """A length in raw units of the time column; microseconds when that holds timestamps."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_positive(self.count, repr(self.count))
+
+    def __str__(self) -> str:
+        return str(self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A number of rows of a key, in the order of (time, arrival)."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", _whole(self.count, "`rows`"))
+        _check_positive(self.count, f"rows({self.count})")
+
+    def __str__(self) -> str:
+        return f"{self.count}rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """A length along an advancing column, such as kilometres or invoice numbers."""
+
+    count: int
+    on: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", _whole(self.count, "`units`"))
+        _check_positive(self.count, f"units({self.count}, on={self.on!r})")
+        if type(self.on) is not str or not self.on:
+            raise SpanError(f"`units` needs the name of a column as `on`; given: {self.on!r}.")
+
+    def __str__(self) -> str:
+        return f"{self.count}{self.on}"
+
+
+Span = Duration | Ticks | Rows | Units
+
+
+def rows(count: int) -> Rows:
+    """A span of `count` rows of a key, ending at the row itself.
+
+    >>> str(rows(100))
+    '100rows'
+    """
+    return Rows(count)
+
+
+def units(count: int, *, on: str) -> Units:
+    """A span of `count` units of the advancing column `on`.
+
+    >>> str(units(5, on="km"))
+    '5km'
+    """
+    return Units(count, on)
+
+
+def span(given: Any) -> Span:
+    """The span that `given` stands for; raises `SpanError` for what cannot be one.
+
+    >>> span("1h30m"), span(100), span(rows(3))
+    (Duration(microseconds=5400000000, text='1h30m'), Ticks(count=100), Rows(count=3))
+    """
+    if isinstance(given, Duration | Ticks | Rows | Units):
+        return given
+    if isinstance(given, str):
+        return _parse(given)
+    if isinstance(given, dt.timedelta):
+        return Duration(_of_timedelta(given))
+    if isinstance(given, np.timedelta64):
+        return Duration(_of_timedelta64(given))
+    return Ticks(_whole(given, "A span"))
+
+
+def canonical(microseconds: int) -> str:
+    """The shortest text for a length of time, largest units first.
+
+    >>> canonical(5_400_000_000), canonical(250_000)
+    ('1h30m', '250ms')
+    """
+    text = ""
+    for unit in CANONICAL:
+        count, microseconds = divmod(microseconds, MICROSECONDS[unit])
+        if count:
+            text += f"{count}{unit}"
+    return text
+
+
+def _parse(text: str) -> Duration:
+    parts = _PART.findall(text)
+    unknown = [unit for _, unit in parts if unit not in MICROSECONDS]
+    if not _TEXT.fullmatch(text) or unknown:
+        odd = f"; {unknown[0]!r} is no unit of fixed length that it knows" if unknown else ""
+        raise SpanError(
+            f"A span as text is whole numbers with units, such as '10m' or '1h30m'; given: "
+            f"{text!r}{odd}. Units: w, d, h, m (or min), s, ms, us."
+        )
+    total = sum(int(count) * MICROSECONDS[unit] for count, unit in parts)
+    return Duration(total, "".join(count + unit for count, unit in parts))
+
+
+def _of_timedelta(given: dt.timedelta) -> int:
+    # pandas has a timedelta of its own with nanoseconds below the microseconds.
+    if getattr(given, "nanoseconds", 0):
+        raise SpanError(f"A span has whole microseconds; given: {given!r}. Round it first.")
+    return given // dt.timedelta(microseconds=1)
+
+
+def _of_timedelta64(given: np.timedelta64) -> int:
+    if np.isnat(given):
+        raise SpanError("A span is a length of time; given: NaT.")
+    microseconds = given.astype("m8[us]")
+    if microseconds != given:
+        raise SpanError(f"A span has whole microseconds; given: {given!r}. Round it first.")
+    return int(microseconds.astype(np.int64))
+
+
+def _whole(given: Any, what: str) -> int:
+    try:
+        if isinstance(given, bool | np.bool_):
+            raise TypeError
+        return operator.index(given)
+    except TypeError:
+        raise SpanError(
+            f"{what} takes a whole number; given: {given!r}. A span is a text such as '10m', a "
+            "timedelta, a whole number in units of the time column, `rows(n)` or `units(n, on=)`."
+        ) from None
+
+
+def _check_positive(count: int, shown: str) -> None:
+    if count <= 0:
+        raise SpanError(f"A span must be longer than nothing; given: {shown}.")
+    if count > LONGEST:
+        raise SpanError(f"A span must fit 64 bits; given: {shown}, more than {LONGEST}.")

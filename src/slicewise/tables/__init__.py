@@ -1,0 +1,56 @@
+"""Tables in this process: what comes in as pandas, polars or Arrow goes out as the same kind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from slicewise.columns import Column
+from slicewise.errors import ColumnTypeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Table(Protocol):
+    """A table of any kind, as the verbs see it."""
+
+    @property
+    def names(self) -> Sequence[Any]:
+        """The names of its columns."""
+
+    def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
+        """A column as an Arrow array: for keys, which may be dictionaries or strings."""
+
+    def column(self, name: str) -> Column:
+        """A column as the core computes with it."""
+
+    def with_columns(self, new: Mapping[str, Column]) -> Any:
+        """The table of the user's kind with more columns; its rows stay as they are."""
+
+
+def table_of(data: Any) -> Table:
+    """`data` as a `Table`; raises `ColumnTypeError` for what is none."""
+    # A table of pandas or polars can only come from a program that imported it.
+    pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        from slicewise.tables.pandas import PandasTable
+
+        return PandasTable(data)
+    if polars is not None and isinstance(data, polars.DataFrame | polars.LazyFrame):
+        from slicewise.tables.polars import PolarsTable
+
+        return PolarsTable(data)
+    import pyarrow as pa
+
+    from slicewise.tables.arrow import ArrowTable, DictTable
+
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        return ArrowTable(data)
+    if isinstance(data, Mapping):
+        return DictTable(data)
+    raise ColumnTypeError(
+        "A table is a pandas or polars DataFrame, an Arrow table or record batch, or a dict of "
+        f"columns; given: {type(data).__module__}.{type(data).__qualname__}."
+    )

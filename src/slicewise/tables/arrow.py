@@ -1,0 +1,83 @@
+"""Arrow tables, record batches, and dicts of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from slicewise.columns import Column
+from slicewise.errors import ColumnTypeError
+
+
+class ArrowTable:
+    """An Arrow table or record batch."""
+
+    def __init__(self, data: pa.Table | pa.RecordBatch) -> None:
+        self.data = data
+
+    @property
+    def names(self) -> Sequence[Any]:
+        names: list[str] = self.data.schema.names
+        return names
+
+    def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
+        return self.data.column(name)
+
+    def column(self, name: str) -> Column:
+        return Column.from_arrow(self.data.column(name))
+
+    def with_columns(self, new: Mapping[str, Column]) -> pa.Table | pa.RecordBatch:
+        fields = list(self.data.schema)
+        arrays = [column.to_arrow() for column in new.values()]
+        fields += [pa.field(n, a.type) for n, a in zip(new, arrays, strict=True)]
+        schema = pa.schema(fields, metadata=self.data.schema.metadata)
+        return type(self.data).from_arrays([*self.data.columns, *arrays], schema=schema)
+
+
+class DictTable:
+    """A dict of columns: lists, numpy arrays or Arrow arrays.
+
+    New columns are Arrow arrays if a column is one, else numpy arrays if a column is one, else
+    lists.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.data = data
+        sizes = {name: len(values) for name, values in data.items()}
+        if len(set(sizes.values())) > 1:
+            given = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
+            raise ColumnTypeError(f"The columns of a table have one length; given: {given}.")
+
+    @property
+    def names(self) -> Sequence[Any]:
+        return list(self.data)
+
+    def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
+        values = self.data[name]
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return values
+        return self.column(name).to_arrow()
+
+    def column(self, name: str) -> Column:
+        values = self.data[name]
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return Column.from_arrow(values)
+        try:
+            if isinstance(values, np.ndarray):
+                return Column.from_numpy(values)
+            return Column.from_arrow(pa.array(values))
+        except pa.ArrowException as error:
+            raise ColumnTypeError(
+                f"The column {name!r} has values of mixed types: {error}"
+            ) from error
+
+    def with_columns(self, new: Mapping[str, Column]) -> dict[str, Any]:
+        known = self.data.values()
+        if any(isinstance(values, pa.Array | pa.ChunkedArray) for values in known):
+            return {**self.data, **{name: column.to_arrow() for name, column in new.items()}}
+        if any(isinstance(values, np.ndarray) for values in known):
+            return {**self.data, **{name: column.to_numpy() for name, column in new.items()}}
+        return {**self.data, **{name: column.tolist() for name, column in new.items()}}

@@ -1,0 +1,69 @@
+"""pandas DataFrames.
+
+NaN is null on the way in, as everywhere in pandas. On the way out columns are numpy-backed: null
+is NaN among numbers, so integers with nulls become float64, and `None` or NaT among others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from slicewise.columns import Column
+from slicewise.errors import ColumnTypeError
+
+
+class PandasTable:
+    """A DataFrame; named levels of its index can be read like columns."""
+
+    def __init__(self, data: pd.DataFrame) -> None:
+        self.data = data
+
+    @property
+    def names(self) -> Sequence[Any]:
+        return [*self.data.columns, *(name for name in self.data.index.names if name is not None)]
+
+    def _series(self, name: str) -> pd.Series[Any]:
+        if name not in self.data.columns:
+            return self.data.index.get_level_values(name).to_series()
+        found = self.data[name]
+        if isinstance(found, pd.DataFrame):
+            raise ColumnTypeError(f"The table has {found.shape[1]} columns named {name!r}.")
+        return found
+
+    def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
+        try:
+            return pa.array(self._series(name), from_pandas=True)
+        except pa.ArrowException as error:
+            raise ColumnTypeError(
+                f"The column {name!r} has values of mixed types: {error}"
+            ) from error
+
+    def column(self, name: str) -> Column:
+        series = self._series(name)
+        if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
+            values = series.to_numpy()
+            valid = None
+            if series.dtype.kind == "f":
+                missing = np.isnan(values)
+                valid = ~missing if missing.any() else None
+            return Column(values, valid, pa.from_numpy_dtype(values.dtype))
+        return Column.from_arrow(self.arrow(name))
+
+    def with_columns(self, new: Mapping[str, Column]) -> pd.DataFrame:
+        arrays = {name: _values(column) for name, column in new.items()}
+        added = pd.DataFrame(arrays, index=self.data.index, copy=False)
+        # The input is copied, or else who changes the result would change both; what is new is not.
+        return pd.concat([self.data.copy(), added], axis=1, copy=False)
+
+
+def _values(column: Column) -> Any:
+    if column.values.dtype.kind in "iuf" and not pa.types.is_temporal(column.type):
+        return column.to_numpy()
+    series = column.to_arrow().to_pandas()
+    # Times with a zone are no numpy type.
+    return series.array if isinstance(series.dtype, pd.DatetimeTZDtype) else series.to_numpy()

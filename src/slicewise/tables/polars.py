@@ -1,0 +1,34 @@
+"""polars DataFrames and LazyFrames: null is null, and NaN is NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from slicewise.columns import Column
+
+
+class PolarsTable:
+    """A DataFrame; a LazyFrame is collected first, and the result is lazy again."""
+
+    def __init__(self, data: pl.DataFrame | pl.LazyFrame) -> None:
+        self.lazy = isinstance(data, pl.LazyFrame)
+        self.data = data.collect() if isinstance(data, pl.LazyFrame) else data
+
+    @property
+    def names(self) -> Sequence[Any]:
+        return self.data.columns
+
+    def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
+        return self.data.get_column(name).to_arrow()
+
+    def column(self, name: str) -> Column:
+        return Column.from_arrow(self.arrow(name))
+
+    def with_columns(self, new: Mapping[str, Column]) -> pl.DataFrame | pl.LazyFrame:
+        added = [pl.Series(name, pl.from_arrow(column.to_arrow())) for name, column in new.items()]
+        result = self.data.with_columns(added)
+        return result.lazy() if self.lazy else result

@@ -1,0 +1,112 @@
+"""The verbs: what one does with a table, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.sums import Count
+from slicewise.errors import AggregateError, ColumnError, SpanError
+from slicewise.spans import span as as_span
+
+Data = TypeVar("Data")
+
+
+def rolling(
+    data: Data,
+    *,
+    by: str | Sequence[str] | None = None,
+    time: str,
+    over: Any,
+    aggs: Aggregate | Sequence[Aggregate],
+) -> Data:
+    """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
+
+    A row sees the rows of its own key (`by`, one column or several; null is a key like any other)
+    whose time is in the span that ends with its own time, among them all rows of the very same
+    time. `sw.rows(n)` is the last `n` rows of the key in the order of (time, arrival), ending with
+    the row itself. Rows may come in any order and stay in it. A row without a time gets nulls and
+    is in nobody's window.
+
+    `over` is a span or a list of spans: a text (`"10m"`), a `timedelta`, a whole number in units
+    of the time column (microseconds for timestamps), or `sw.rows(n)`. The new columns are
+    called `<output of the aggregate>_<span>`.
+
+    >>> import slicewise as sw
+    >>> table = {"t": [1, 2, 2, 9], "x": [3, 1, 4, 2]}
+    >>> found = sw.rolling(table, time="t", over=[5, sw.rows(2)], aggs=sw.agg.sum("x"))
+    >>> found["x_sum_5"], found["x_sum_2rows"]
+    ([3, 8, 8, 2], [3, 4, 5, 6])
+    """
+    from slicewise.rolling import rolling_columns
+    from slicewise.tables import table_of
+    from slicewise.times import times_of
+
+    table = table_of(data)
+    spans = [as_span(one) for one in listed(over)]
+    chosen = checked_aggregates("rolling", aggs)
+    if not spans:
+        raise SpanError("`rolling` needs at least one span in `over`; given: none.")
+    keys = [] if by is None else listed(by)
+    check_columns(table.names, [*keys, time, *(name for agg in chosen for name in agg.columns)])
+    outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
+    check_outputs(outputs, table.names)
+    used = dict.fromkeys(name for agg in chosen for name in agg.columns)
+    results = rolling_columns(
+        [table.arrow(key) for key in keys],
+        times_of(table.column(time), time),
+        {name: table.column(name) for name in used},
+        spans,
+        chosen,
+    )
+    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)))
+    return made
+
+
+def listed(given: Any) -> list[Any]:
+    """A list of what was given, which may be one thing alone."""
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
+    """The aggregates, each with the names of its columns."""
+    chosen = listed(aggs)
+    if not chosen:
+        raise AggregateError(f"`{verb}` needs at least one aggregate in `aggs`; given: none.")
+    for agg in chosen:
+        if not isinstance(agg, Aggregate):
+            raise AggregateError(
+                f"`aggs` takes aggregates such as `sw.agg.max('price')`; given: {agg!r}."
+            )
+        if not agg.columns and not isinstance(agg, Count):  # which then counts rows
+            raise AggregateError(
+                f"`{agg.name}` must name its input column here, such as "
+                f"`sw.agg.{agg.name}('price')`; given: none."
+            )
+    return chosen
+
+
+def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
+    """Raise `ColumnError` for the first name that is no column."""
+    for name in wanted:
+        if name in known:
+            continue
+        close = get_close_matches(str(name), [str(k) for k in known], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        names = ", ".join(repr(k) for k in known) or "none"
+        raise ColumnError(f"There is no column {name!r}; the table has: {names}.{hint}")
+
+
+def check_outputs(outputs: Sequence[str], known: Sequence[Any]) -> None:
+    """Raise `AggregateError` when two columns of the result would have one name."""
+    seen = set(known)
+    for name in outputs:
+        if name in seen:
+            what = "the table has already" if name in known else "two results would have"
+            raise AggregateError(
+                f"Each output column needs a name of its own; {name!r} is one that {what}. "
+                "Give the aggregate another with `.alias(...)`."
+            )
+        seen.add(name)
