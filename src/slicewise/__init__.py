@@ -1,5 +1,7 @@
 """Window aggregation for Python and Spark: many windows, any aggregate, one pass."""
 
+from typing import TYPE_CHECKING, Any
+
 from slicewise import agg, errors
 from slicewise.aggregates.base import Aggregate
 from slicewise.slide import slide
@@ -16,6 +18,9 @@ from slicewise.windows import (
     tumbling,
 )
 
+if TYPE_CHECKING:
+    from slicewise import testing
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -31,7 +36,17 @@ __all__ = [
     "session",
     "slide",
     "sliding",
+    "testing",
     "threshold",
     "tumbling",
     "units",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Only tests need it, so it loads when it is asked for.
+    if name == "testing":
+        import importlib
+
+        return importlib.import_module("slicewise.testing")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -23,6 +23,10 @@ class AggregateError(SlicewiseError, ValueError):
     """An aggregate that is built or used in a way that has no meaning."""
 
 
+class LawError(SlicewiseError, AssertionError):
+    """An aggregate breaks a law of the algebra; the message says which, and on what."""
+
+
 class CapabilityError(SlicewiseError, TypeError):
     """Something was asked of an algorithm that it cannot do; the message names one that can."""
 

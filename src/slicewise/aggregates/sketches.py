@@ -81,7 +81,7 @@ class ApproxCountDistinct(Aggregate):
         if isinstance(state, frozenset):
             return len(state)
         sketch = datasketches(self.name).hll_sketch.deserialize(state)
-        return int(round(sketch.get_estimate()))
+        return round(float(sketch.get_estimate()))
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
         import pyarrow as pa
