@@ -8,6 +8,7 @@ when it is built.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import operator
 import re
 from dataclasses import dataclass, field
@@ -83,13 +84,18 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """A length along an advancing column, such as kilometres or invoice numbers."""
+    """A length along an advancing column, such as kilometres or invoice numbers.
 
-    count: int
+    It may have a fraction: half a kilometre is `units(0.5, on="km")`.
+    """
+
+    count: int | float
     on: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", _whole(self.count, "`units`"))
+        fraction = isinstance(self.count, float | np.floating) and math.isfinite(self.count)
+        count = float(self.count) if fraction else _whole(self.count, "`units`")
+        object.__setattr__(self, "count", count)
         _check_positive(self.count, f"units({self.count}, on={self.on!r})")
         if type(self.on) is not str or not self.on:
             raise SpanError(f"`units` needs the name of a column as `on`; given: {self.on!r}.")
@@ -110,7 +116,7 @@ def rows(count: int) -> Rows:
     return Rows(count)
 
 
-def units(count: int, *, on: str) -> Units:
+def units(count: int | float, *, on: str) -> Units:
     """A span of `count` units of the advancing column `on`.
 
     >>> str(units(5, on="km"))
@@ -191,7 +197,7 @@ def _whole(given: Any, what: str) -> int:
         ) from None
 
 
-def _check_positive(count: int, shown: str) -> None:
+def _check_positive(count: int | float, shown: str) -> None:
     if count <= 0:
         raise SpanError(f"A span must be longer than nothing; given: {shown}.")
     if count > LONGEST:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
+from examples.changing_windows import ChangingWindows
 from slicewise.errors import SlicewiseError, SpanError, WindowError
 from slicewise.testing.definitions import Event, instances
 from slicewise.testing.strategies import Following, Overlapping
@@ -65,6 +66,10 @@ def wrong(value: object) -> Any:
         (
             sw.tumbling(sw.units(5, on="km"), origin=2.5),
             Periodic(name="tumbling_5km", axis="km", length=5, every=5, origin=2.5),
+        ),
+        (
+            sw.sliding(sw.units(0.5, on="km"), every=sw.units(np.float64(0.25), on="km")),
+            Periodic(name="sliding_0.5km_0.25km", axis="km", length=0.5, every=0.25),
         ),
         (
             sw.tumbling(sw.rows(100)),
@@ -160,6 +165,8 @@ def test_a_window_says_which_columns_decide_its_instances() -> None:
         (lambda: sw.tumbling(-5), SpanError, "longer than nothing; given: -5"),
         (lambda: sw.tumbling(True), SpanError, "whole number; given: True"),
         (lambda: sw.tumbling(float("nan")), SpanError, "whole number; given: nan"),
+        (lambda: sw.units(float("nan"), on="km"), SpanError, "whole number; given: nan"),
+        (lambda: sw.units(-0.5, on="km"), SpanError, "longer than nothing; given: units"),
         (lambda: sw.tumbling("0s"), SpanError, "longer than nothing"),
         (lambda: sw.tumbling("ten minutes"), SpanError, "given: 'ten minutes'"),
         (lambda: sw.tumbling(5, name=""), WindowError, "name is a text that is not empty; given: "),
@@ -413,6 +420,29 @@ def test_a_user_window_starts_afresh_for_each_key() -> None:
     rows = [(t, {"t": t}) for t in range(4)]
     assert window.runs(rows) == window.runs(rows) == [(0, 2), (1, 3)]
     assert window.seen == 0
+
+
+def test_the_window_of_the_cutty_paper_changes_with_the_price() -> None:
+    trades = [(t, {"price": 10.0 if 25 <= t < 34 else 10.5}) for t in range(50)]
+    assert ChangingWindows(minute=1).runs(trades) == [
+        (0, 10),
+        (5, 15),
+        (10, 20),
+        (15, 25),
+        (20, 30),
+        (25, 30),
+        (27, 32),
+        (29, 34),
+        (31, 36),
+        (33, 38),
+        (38, 48),
+    ]
+
+
+def test_an_open_window_ends_no_later_than_a_shorter_one_that_begins_after_it() -> None:
+    #   a window of 10 minutes opens at 0; at 3 the price falls and one of 5 opens
+    trades = [(t, {"price": 12.0 if t < 3 else 8.0}) for t in (0, 3, 8)]
+    assert ChangingWindows(minute=1).runs(trades) == [(0, 2), (1, 2)]
 
 
 def test_a_user_window_without_on_event_is_refused() -> None:
