@@ -9,7 +9,11 @@ from typing import Any, TypeVar
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
 from slicewise.errors import AggregateError, ColumnError, SpanError
+
+# Not late: loading the module `slicewise.rolling` binds that name to it, and the verb comes after.
+from slicewise.rolling import rolling_columns
 from slicewise.spans import span as as_span
+from slicewise.times import times_of
 
 Data = TypeVar("Data")
 
@@ -40,9 +44,7 @@ def rolling(
     >>> found["x_sum_5"], found["x_sum_2rows"]
     ([3, 8, 8, 2], [3, 4, 5, 6])
     """
-    from slicewise.rolling import rolling_columns
     from slicewise.tables import table_of
-    from slicewise.times import times_of
 
     table = table_of(data)
     spans = [as_span(one) for one in listed(over)]
