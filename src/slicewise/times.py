@@ -6,6 +6,7 @@ them. Plain numbers keep their own unit, so a length of time such as `"10m"` mea
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError, SpanError
 from slicewise.spans import LONGEST, Duration, Ticks
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 # How many of a time's own units a microsecond is worth, and back.
 _PER_MICROSECOND = {"s": (1, 1_000_000), "ms": (1, 1_000), "us": (1, 1), "ns": (1_000, 1)}
@@ -45,6 +48,16 @@ class Times:
         if length > LONGEST:
             raise SpanError(f"A span must fit 64 bits in the unit of {self.name!r}; given: {span}.")
         return length
+
+
+def since_epoch(moment: dt.datetime) -> int:
+    """Microseconds from the epoch to a moment; without a time zone it is UTC.
+
+    >>> since_epoch(dt.datetime(1970, 1, 1, 0, 1))
+    60000000
+    """
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (aware - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def times_of(column: Column, name: str) -> Times:

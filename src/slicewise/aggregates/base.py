@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -24,6 +23,7 @@ import numpy as np
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column
 from slicewise.errors import AggregateError
+from slicewise.names import snake_case
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ class Aggregate:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
-            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower().lstrip("_")
+            cls.name = snake_case(cls.__name__)
         static = isinstance(inspect.getattr_static(cls, "lift"), staticmethod)
         cls.arity = len(inspect.signature(cls.lift).parameters) - (not static)
 

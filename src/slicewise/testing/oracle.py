@@ -14,12 +14,11 @@ from typing import Any, Literal, NamedTuple
 from slicewise.aggregates.base import Aggregate
 from slicewise.errors import OrderError, WindowError
 from slicewise.testing.definitions import Event, Instance, Number, instances
+from slicewise.times import since_epoch
 from slicewise.windows import Window
 
 Emit = Literal["on_close", "final", "on_update"]
 Identity = tuple[Any, str, Number, Number]
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class Emitted(NamedTuple):
@@ -269,8 +268,7 @@ def time_of(value: Any) -> int | None:
     (5, 5, None, None, None)
     """
     if isinstance(value, dt.datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        value = (aware - _EPOCH) // dt.timedelta(microseconds=1)
+        value = since_epoch(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
     return int(value) if -(2**63) <= value < 2**63 else None

@@ -15,6 +15,7 @@ import numpy as np
 
 from slicewise.errors import WindowError
 from slicewise.spans import Duration, Rows, Span, Ticks, Units, span
+from slicewise.times import since_epoch
 from slicewise.windows.base import Condition, Window, check_condition, condition_name
 from slicewise.windows.cumulate import Cumulate
 from slicewise.windows.fixed import Fixed
@@ -25,8 +26,6 @@ from slicewise.windows.rows_every_time import RowsEveryTime
 from slicewise.windows.session import Session
 from slicewise.windows.threshold import Threshold
 from slicewise.windows.time_every_rows import TimeEveryRows
-
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def tumbling(length: Any, *, origin: Any = 0, name: str | None = None) -> Window:
@@ -196,8 +195,7 @@ def _point(given: Any, axis: str | None, what: str) -> Any:
     if axis is not None:
         return given
     if isinstance(given, dt.datetime):
-        aware = given if given.tzinfo else given.replace(tzinfo=dt.UTC)
-        return (aware - EPOCH) // dt.timedelta(microseconds=1)
+        return since_epoch(given)
     if isinstance(given, str | dt.timedelta):
         return _time(span(given), f"`{what}`")
     return given

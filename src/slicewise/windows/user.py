@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import operator
-import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from slicewise.errors import WindowError
+from slicewise.names import snake_case
 from slicewise.windows.base import Window
 
 
@@ -39,7 +39,7 @@ class UserWindow(Window):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
-            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower().lstrip("_")
+            cls.name = snake_case(cls.__name__)
 
     @property
     def reads(self) -> tuple[str, ...] | None:
