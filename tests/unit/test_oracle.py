@@ -138,6 +138,8 @@ def test_rows_every_time_gives_the_last_events_where_there_was_one_since() -> No
     #   multiples of 5: 5 saw a to d, 10 and 15 saw none, 20 saw e
     assert whole(sw.sliding(sw.rows(2), every=5), rows) == [(2, 4, "cd"), (3, 5, "de")]
     assert whole(sw.sliding(sw.rows(9), every=5), rows) == [(0, 4, "abcd"), (0, 5, "abcde")]
+    #   an event at a multiple is not before it
+    assert whole(sw.sliding(sw.rows(9), every=5), line("a----b")) == [(0, 1, "a"), (0, 2, "ab")]
 
 
 def test_sessions_join_events_exactly_a_gap_apart() -> None:
@@ -254,7 +256,7 @@ def test_mixed_windows_close_at_points_of_time() -> None:
 
 
 def test_a_window_over_a_column_closes_when_an_event_past_its_end_is_below_the_watermark() -> None:
-    rows = [{"t": t, "s": "x", "km": km} for t, km in [(0, 1), (7, 6), (8, 7)]]
+    rows = [{"t": t, "s": "x", "km": km} for t, km in [(0, 1), (7, 5), (8, 7)]]
     found = closing(sw.tumbling(sw.units(5, on="km")), rows)
     assert found == {(0, 5): 8, (5, 10): END}
 

@@ -140,7 +140,7 @@ class Oracle:
             return before is None and self.watermark - self.lateness >= instance.close
         if self.emit == "on_close" and self.watermark < instance.close:
             return False
-        return before is None or before[0].retracted or before[1] != _members(instance)
+        return before is None or before[1] != _members(instance)
 
     def _emit(self, identity: Identity, instance: Instance) -> Emitted:
         before = self._emitted.get(identity)
@@ -153,7 +153,7 @@ class Oracle:
     def _retract(self, identity: Identity) -> Emitted:
         row, _ = self._emitted[identity]
         row = row._replace(revision=row.revision + 1, retracted=True)
-        self._emitted[identity] = (row, frozenset())
+        self._emitted[identity] = (row, frozenset())  # it holds nothing, so it may come back
         return row
 
     def _key(self, row: Mapping[str, Any]) -> Any:
