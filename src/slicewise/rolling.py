@@ -123,8 +123,10 @@ class Output:
             everything = np.ones(self._size, np.bool_)
             self._column = Column(self._column.values, everything, self._column.type)
         self._place(begin, results.values, self._column.values)
-        if results.valid is not None and self._column.valid is not None:
-            self._place(begin, results.valid, self._column.valid)
+        if self._column.valid is not None:
+            there = results.valid
+            there = np.ones(len(results), np.bool_) if there is None else there
+            self._place(begin, there, self._column.valid)
 
     def _place(self, begin: int, values: np.ndarray, target: np.ndarray) -> None:
         stop = begin + len(values)
@@ -141,7 +143,9 @@ class Output:
         schemas = [pa.schema([("x", column.type)]) for column in (self._column, results)]
         kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
         # Not safe, because the rows to come hold anything.
-        self._column = Column.from_arrow(self._column.to_arrow().cast(kind, safe=False))
+        known = Column.from_arrow(self._column.to_arrow().cast(kind, safe=False))
+        valid = None if known.valid is None else known.valid.copy()
+        self._column = Column(known.values.copy(), valid, kind)
         return Column.from_arrow(results.to_arrow().cast(kind))
 
     def column(self) -> Column:
