@@ -94,8 +94,8 @@ class Corr(Cov):
         return float(state[3] / scale) if scale else None
 
     def _lower_all(self, states: States) -> Column:
-        scale = np.sqrt(states[4]) * np.sqrt(states[5])
         with np.errstate(divide="ignore", invalid="ignore"):
+            scale = np.sqrt(states[4]) * np.sqrt(states[5])
             return nullable(states[3] / scale, scale != 0.0)
 
 

@@ -150,7 +150,8 @@ class Skew(Aggregate):
         count, _, squares, cubes = state
         if squares == 0.0:
             return None
-        return float(cubes / count / (squares / count) ** 1.5)
+        variance = squares / count
+        return float(cubes / count / (variance * math.sqrt(variance)))
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
         (column,) = bound_columns(self)
@@ -163,7 +164,8 @@ class Skew(Aggregate):
         def lower(states: Sequence[States]) -> Column:
             counts, _, squares, cubes = states[0]
             with np.errstate(divide="ignore", invalid="ignore"):
-                skewness = cubes / counts / (squares / counts) ** 1.5
+                variance = squares / counts
+                skewness = cubes / counts / (variance * np.sqrt(variance))
             return nullable(skewness, squares != 0.0)
 
         return Bound(self, (component,), lower)
@@ -175,7 +177,7 @@ def add_cubes(older: Any, newer: Any) -> Any:
     total = m + n
     apart = newer[1] / n - older[1] / m
     squares = older[2] + newer[2] + apart * apart * m * n / total
-    cubes = older[3] + newer[3] + apart**3 * m * n * (m - n) / (total * total)
+    cubes = older[3] + newer[3] + apart * apart * apart * m * n * (m - n) / (total * total)
     cubes += 3.0 * apart * (m * newer[2] - n * older[2]) / total
     return (older[0] + newer[0], older[1] + newer[1], squares, cubes)
 
@@ -189,7 +191,7 @@ def drop_cubes(total: Any, oldest: Any) -> Any:
     squares = total[2] - oldest[2] - apart * apart * m * n / both
     # Rounding must not make a sum of squares negative.
     squares = 0.0 if squares < 0.0 else squares
-    cubes = total[3] - oldest[3] - apart**3 * m * n * (m - n) / (both * both)
+    cubes = total[3] - oldest[3] - apart * apart * apart * m * n * (m - n) / (both * both)
     cubes -= 3.0 * apart * (m * squares - n * oldest[2]) / both
     return (total[0] - oldest[0], rest, squares, cubes)
 
