@@ -20,6 +20,7 @@ from slicewise.errors import ColumnTypeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LARGE_PAGE = 1 << 21
 RUN = 16  # rows that are sorted by insertion before runs are merged
 
 
@@ -49,8 +50,8 @@ def group(codes: np.ndarray | None, size: int, times: np.ndarray) -> Groups:
         times = times.copy() if order is None else times
         order = np.arange(len(times), dtype=index_type(times)) if order is None else order
         largest = int(np.diff(starts).max())
-        room = np.empty(largest, np.int64), np.empty(largest, order.dtype)
-        ties = _run(sort_groups)(times, order, starts, *room)
+        spare = np.empty(largest, np.int64), np.empty(largest, order.dtype)
+        ties = _run(sort_groups)(times, order, starts, *spare)
     return Groups(times, starts, order, bool(ties))
 
 
@@ -59,12 +60,25 @@ def index_type(rows: Any) -> type[np.signedinteger[Any]]:
     return np.int32 if len(rows) < 2**31 else np.int64
 
 
+def room(size: int, dtype: Any) -> np.ndarray:
+    """An array, large ones on whole large pages: touching new memory costs far more on small ones.
+
+    numpy asks for large pages by itself, but only where they fit into an array.
+    """
+    wanted = size * np.dtype(dtype).itemsize
+    if wanted < 2 * LARGE_PAGE or np.dtype(dtype) == object:
+        return np.empty(size, dtype)
+    raw = np.empty((wanted // LARGE_PAGE + 2) * LARGE_PAGE, np.uint8)
+    skip = -raw.ctypes.data % LARGE_PAGE
+    return raw[skip : skip + wanted].view(dtype)
+
+
 def gather(column: Column, order: np.ndarray) -> Column:
     """The column with its rows in `order`."""
     if column.values.dtype == object:
         return column.take(order)
     arrays = [
-        None if a is None else np.empty(len(order), a.dtype) for a in (column.values, column.valid)
+        None if a is None else room(len(order), a.dtype) for a in (column.values, column.valid)
     ]
     for source, target in zip((column.values, column.valid), arrays, strict=True):
         if target is not None:
@@ -101,7 +115,7 @@ def _by_code(
     starts = np.zeros(size + 1, np.int64)
     if _run(count_codes)(codes, starts):
         return starts, None, times
-    order, placed = np.empty(len(codes), index_type(codes)), np.empty(len(codes), np.int64)
+    order, placed = room(len(codes), index_type(codes)), room(len(codes), np.int64)
     _run(place)(codes, times, starts[:-1].copy(), order, placed)
     return starts, order, placed
 
@@ -236,7 +250,9 @@ def _encode(key: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, int]:
             values = key.to_numpy()
             if values.dtype != np.uint64:  # narrow types would overflow in the difference
                 values = values.astype(np.int64, copy=False)
-            return (values - values.dtype.type(low)).astype(np.int64, copy=False), high - low + 1
+            if low:
+                values = values - values.dtype.type(low)
+            return values.astype(np.int64, copy=False), high - low + 1
     if pa.types.is_floating(key.type):
         key = pc.add(key, pa.scalar(0.0, key.type))
     try:

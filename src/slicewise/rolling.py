@@ -34,7 +34,7 @@ from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, load, store
 from slicewise.columns import Column
 from slicewise.errors import SpanError
-from slicewise.grouping import Groups, encode, gather, group, scatter
+from slicewise.grouping import Groups, encode, gather, group, room, scatter
 from slicewise.mergers.sba import event
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
@@ -113,8 +113,7 @@ class Output:
     def put(self, begin: int, results: Column) -> None:
         """Results of the rows from `begin` on."""
         if self._column is None:
-            # `empty`, because numpy asks for large pages then, and does not with `zeros`.
-            values = np.empty(self._size, results.values.dtype)
+            values = room(self._size, results.values.dtype)
             valid = None if self._usable is None else self._usable.copy()
             self._column = Column(values, valid, results.type)
         if self._column.type != results.type:

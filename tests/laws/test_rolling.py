@@ -163,7 +163,7 @@ def test_every_aggregate_of_the_registry_rolls(
     data = table(rows)
     if agg.takes[0] == "strings":
         rows = [{**row, "x": str(row["x"])} for row in rows]
-        data = data.set_column(2, "x", pa.array([row["x"] for row in rows]))
+        data = data.drop_columns("x").append_column("x", pa.array([row["x"] for row in rows]))
     found = sw.rolling(data, by="k", time="t", over=span, aggs=agg)[f"{agg.output}_{span}"]
     assert same(found.to_pylist(), twin(rows, span, agg))
 
