@@ -31,8 +31,9 @@ from slicewise.columns import Column, storage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# User code divides by zero as Python does: with an error, compiled or not.
-DECORATOR = "algebra = njit(cache=True, nogil=True)"
+# User code divides by zero as Python does: with an error, compiled or not. It must be said: the
+# default is to do as the calling kernel does.
+DECORATOR = 'algebra = njit(cache=True, nogil=True, error_model="python")'
 
 
 def bind_methods(aggregate: Aggregate, types: Sequence[pa.DataType]) -> Bound:
@@ -69,9 +70,7 @@ def _algebra(
     try:
         dtypes, result = _infer(source, constructor, inputs)
     except NumbaError as error:
-        first = next((line for line in str(error).splitlines() if line.strip()), "")
-        detail = str(error).split("\n\n")[0].splitlines()[-1].strip() or first
-        raise NotCompilableError(f"Numba cannot compile it: {detail}") from error
+        raise NotCompilableError(f"Numba cannot compile it: {_essence(error)}") from error
     algebra = Algebra(
         name=aggregate.name,
         dtypes=dtypes,
@@ -81,6 +80,13 @@ def _algebra(
         constructor=constructor,
     )
     return algebra, result
+
+
+def _essence(error: Exception) -> str:
+    """The line of an error of Numba that says what is wrong, among those that say where."""
+    where = ("Failed in", "During:", "File ", "def ", "<source")
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line for line in lines if line and not line.startswith(where)), lines[0])
 
 
 def _infer(
@@ -98,7 +104,8 @@ def _infer(
         return dispatcher.overloads[tuple(arguments)].signature.return_type
 
     def fields(state: Any) -> list[np.dtype[Any]]:
-        parts = list(state) if isinstance(state, nb.BaseTuple) else [state]
+        is_tuple: bool = isinstance(state, nb.BaseTuple)
+        parts = list(state) if is_tuple else [state]
         for part in parts:
             if not isinstance(part, nb.Number | nb.Boolean) or isinstance(part, nb.Complex):
                 raise NotCompilableError(
