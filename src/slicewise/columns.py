@@ -39,6 +39,8 @@ class Column:
             array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
         if isinstance(array, pa.DictionaryArray):
             array = array.dictionary_decode()
+        if pa.types.is_float16(array.type):
+            array = array.cast(pa.float32())  # nothing computes with half floats
         kind = array.type
         valid = None
         if array.null_count:
@@ -59,6 +61,9 @@ class Column:
         import pyarrow as pa
 
         if values.dtype.kind in "biuf":
+            # Compiled code knows neither half floats nor the other order of bytes.
+            native = np.float32 if values.dtype == np.float16 else values.dtype.newbyteorder("=")
+            values = values.astype(native, copy=False)
             return Column(values, None, pa.from_numpy_dtype(values.dtype))
         return Column.from_arrow(pa.array(values, from_pandas=values.dtype.kind == "O"))
 

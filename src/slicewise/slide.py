@@ -8,23 +8,17 @@ block, so that states stay in the processor's cache and only results go to memor
 - exact integers subtract what leaves (`invert`);
 - everything else goes by boundaries (`SBA`), on two cores when a combine is dear and the window
   long (`PBA`).
-
-With `every` above 1 the events between two results are folded first, about one combine each. The
-edges of windows are those of Pairs (doi:10.1145/1142473.1142543): a window begins with the last
-`length % every` events of a period, its tail, and goes on in whole periods.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import (
     Aggregate,
     Bound,
@@ -32,13 +26,10 @@ from slicewise.aggregates.base import (
     States,
     bound_columns,
     objects_column,
-    read,
     share,
     states_of,
 )
 from slicewise.codegen.algebra import Algebra
-from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, invert, load, store
 from slicewise.columns import Column
 from slicewise.errors import (
     AggregateError,
@@ -47,22 +38,13 @@ from slicewise.errors import (
     ColumnTypeError,
     SpanError,
 )
-from slicewise.mergers.base import FlatMerger, Merger, drive
-from slicewise.mergers.pba import fall, rise
-from slicewise.mergers.sba import event, item, slide_chunks
+from slicewise.mergers.array import halves, prepare, two_threads
+from slicewise.mergers.base import FlatMerger, Merger
 
 LONGEST = 2**62
-# Measured: below 5 items recalculating is as fast as boundaries, and it needs no more combines.
-FEW = 4
 # Results per block: the states stay in cache, and calling Python costs little.
 BLOCK = 2**16
 THROUGH = 8  # times as many when there is nothing to keep in cache
-# A second thread pays from here on: a chunk takes longer than waking the thread, and a combine
-# of that many numbers is not bound by memory.
-LONG_WINDOW = 2**13
-MANY_FIELDS = 6
-
-Part = Callable[[int, int, States], States]
 
 
 def slide(
@@ -118,16 +100,21 @@ def slide_columns(
     if not _drivable(merger, kept):
         assert merger is not None
         return _drive_object(merger, bound, columns, rows, length, every)
+    periods = max(1, length // every)
     with ExitStack() as stack:
+        other: Executor | None = None
+        if bound.compiled and any(two_threads(c.algebra, periods, merger) for c in kept):
+            pool = ThreadPoolExecutor(1, thread_name_prefix="slicewise-pba")
+            other = stack.enter_context(pool)
         prepared = [
-            _part(component, columns, rows, length, every, merger, stack) for component in kept
+            prepare(component, columns, rows, length, every, merger, other) for component in kept
         ]
 
         def lower(first: int, stop: int, outs: Sequence[States]) -> Column:
             states = [part(first, stop, out) for part, out in zip(prepared, outs, strict=True)]
-            return bound.lower([states_of(c, kept, states) for c in bound.components])
+            own = [states_of(c, kept, states) for c in bound.components]
+            return bound.lower(own) if other is None else _lower_halves(bound, own, other)
 
-        periods = max(1, length // every)
         block = periods * max(1, BLOCK // periods)
         if not bound.compiled or merger is not None:
             block = rows
@@ -174,209 +161,22 @@ def _in_blocks(
             return _in_blocks(algebras, results, results, lower)
 
 
-# The ways of one component: functions `part(first, stop, out)` that give the states of the results
-# `first` to `stop - 1`, in the room `out` or elsewhere. They are asked for in order.
+def _lower_halves(bound: Bound, states: Sequence[States], other: Executor) -> Column:
+    """What `bound.lower` gives, a half by each thread: lowering may cost more than merging."""
+    size = len(states[0][0])
+    low, high = ([tuple(a[half] for a in s) for s in states] for half in halves(size))
+    task = other.submit(bound.lower, high)
+    one, two = bound.lower(low), task.result()
+    if one.type != two.type:  # inferred from the results, so it takes them all
+        return bound.lower(states)
+    valid = None
+    if one.valid is not None or two.valid is not None:
+        valid = np.concatenate([_mask(one), _mask(two)])
+    return Column(np.concatenate([one.values, two.values]), valid, one.type)
 
 
-def _part(
-    component: Component,
-    columns: Mapping[str, Column],
-    rows: int,
-    length: int,
-    every: int,
-    merger: type[Merger] | None,
-    stack: ExitStack,
-) -> Part:
-    algebra = component.algebra
-    dense = all(columns[name].valid is None for name in component.required)
-    if dense and merger is None and algebra == parts.rows().algebra:
-        return _positions(length, every)
-    X, valid = read(component, columns, rows)
-    X = tuple(np.ascontiguousarray(x) for x in X)
-    if merger is not None and merger.name not in ("sba", "pba"):
-        assert issubclass(merger, FlatMerger)
-        states = drive(merger, algebra, X, valid, length, every)
-        return lambda first, stop, out: tuple(a[first:stop] for a in states)
-    if every == 1:
-        return _items(algebra, X, valid, None, length, merger, stack)
-    return _periods(algebra, X, valid, rows, length, every, merger, stack)
-
-
-def _positions(length: int, every: int) -> Part:
-    """Counts of values when every value counts."""
-    full = -(-length // every) - 1  # the first result over `length` values
-
-    def part(first: int, stop: int, out: States) -> States:
-        if first < full:
-            counts = np.arange((first + 1) * every, stop * every + 1, every)
-            return (np.minimum(counts, length, out=counts),)
-        return (np.broadcast_to(np.int64(length), stop - first),)
-
-    return part
-
-
-def _items(
-    algebra: Algebra,
-    X: Any,
-    valid: Any,
-    S: Any,
-    length: int,
-    merger: type[Merger] | None,
-    stack: ExitStack,
-) -> Part:
-    """Windows of `length` events, or states when `S` is given, with a result after each."""
-    boundaries = merger is not None and length > 1
-    if length <= FEW and not boundaries:
-        way, room = recalculate, algebra.new(0)
-    elif algebra.exact and not boundaries:
-        way, room = subtract, algebra.new(1)
-    elif _two_threads(algebra, length, merger):
-        return _with_two(algebra, X, valid, S, length, stack)
-    else:
-        way, room = slide_chunks, algebra.new(length)
-    run = way.specialise(algebra)
-
-    def part(first: int, stop: int, out: States) -> States:
-        run(X, valid, S, length, first, stop, room, out)
-        return out
-
-    return part
-
-
-def _two_threads(algebra: Algebra, length: int, merger: type[Merger] | None) -> bool:
-    if length < LONG_WINDOW or (merger is not None and merger.name != "pba"):
-        return False
-    if merger is not None:
-        return True
-    return algebra.compiled and len(algebra.dtypes) >= MANY_FIELDS and cores() > 1
-
-
-def cores() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _with_two(algebra: Algebra, X: Any, valid: Any, S: Any, length: int, stack: ExitStack) -> Part:
-    """PBA: prefixes in this thread, suffixes in another one."""
-    up, down = rise.specialise(algebra), fall.specialise(algebra)
-    other = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="slicewise-pba"))
-
-    def part(first: int, stop: int, out: States) -> States:
-        chunks = -(-(stop - first) // length)
-        tops, bottoms = algebra.new(chunks), algebra.new(chunks)
-        for step in (1, 2):
-            task = other.submit(down, X, valid, S, length, first, stop, step, tops, out)
-            up(X, valid, S, length, first, stop, step, bottoms, out)
-            task.result()
-        return out
-
-    return part
-
-
-def _periods(
-    algebra: Algebra,
-    X: Any,
-    valid: Any,
-    rows: int,
-    length: int,
-    every: int,
-    merger: type[Merger] | None,
-    stack: ExitStack,
-) -> Part:
-    """Windows with a result after each period of `every` events."""
-    results = rows // every
-    whole, rest = divmod(length, every)
-    if whole == 0:
-        run = fold_ends.specialise(algebra)
-
-        def ends(first: int, stop: int, out: States) -> States:
-            run(X, valid, length, every, first, stop, out)
-            return out
-
-        return ends
-    S = algebra.new(results)
-    if rest == 0:
-        fold_ends.specialise(algebra)(X, valid, every, every, 0, results, S)
-        return _items(algebra, None, None, S, whole, merger, stack)
-    tails = algebra.new(results)
-    fold_pairs.specialise(algebra)(X, valid, rest, every, S, tails)
-    inner = _items(algebra, None, None, S, whole, merger, stack)
-    prepend = prepend_tails.specialise(algebra)
-
-    def part(first: int, stop: int, out: States) -> States:
-        states = inner(first, stop, out)
-        prepend(tails, whole, first, stop, states)
-        return states
-
-    return part
-
-
-@kernel
-def recalculate(
-    X: Any, valid: Any, S: Any, length: int, first: int, stop: int, room: Any, out: Any
-) -> None:
-    """Every window on its own."""
-    for i in range(first, stop):
-        start = max(0, i - length + 1)
-        state = item(X, valid, S, start)
-        for j in range(start + 1, i + 1):
-            state = combine(state, item(X, valid, S, j))
-        store(out, i - first, state)
-
-
-@kernel
-def subtract(
-    X: Any, valid: Any, S: Any, length: int, first: int, stop: int, room: Any, out: Any
-) -> None:
-    """A running state from which the oldest item is taken away; `room` keeps it between blocks."""
-    state = item(X, valid, S, 0)
-    if first == 0:
-        store(out, 0, state)
-    else:
-        state = load(room, 0)
-    grown = min(length, stop)
-    for i in range(max(first, 1), grown):
-        state = combine(state, item(X, valid, S, i))
-        store(out, i - first, state)
-    for i in range(max(first, grown), stop):
-        state = invert(combine(state, item(X, valid, S, i)), item(X, valid, S, i - length))
-        store(out, i - first, state)
-    store(room, 0, state)
-
-
-@kernel
-def fold_ends(X: Any, valid: Any, length: int, every: int, first: int, stop: int, out: Any) -> None:
-    """The last `length` events of periods, at most all `every` of them."""
-    for k in range(first, stop):
-        end = (k + 1) * every
-        state = event(X, valid, end - length)
-        for i in range(end - length + 1, end):
-            state = combine(state, event(X, valid, i))
-        store(out, k - first, state)
-
-
-@kernel
-def fold_pairs(X: Any, valid: Any, rest: int, every: int, out: Any, tails: Any) -> None:
-    """Whole periods, and the last `rest` events of each."""
-    for k in range(X[0].shape[0] // every):
-        start, end = k * every, (k + 1) * every
-        state = event(X, valid, start)
-        for i in range(start + 1, end - rest):
-            state = combine(state, event(X, valid, i))
-        tail = event(X, valid, end - rest)
-        for i in range(end - rest + 1, end):
-            tail = combine(tail, event(X, valid, i))
-        store(out, k, combine(state, tail))
-        store(tails, k, tail)
-
-
-@kernel
-def prepend_tails(tails: Any, whole: int, first: int, stop: int, out: Any) -> None:
-    """Put the tail of the period before its whole ones in front of each window that has it."""
-    for k in range(max(first, whole), stop):
-        store(out, k - first, combine(load(tails, k - whole), load(out, k - first)))
+def _mask(column: Column) -> np.ndarray:
+    return np.ones(len(column), np.bool_) if column.valid is None else column.valid
 
 
 # Mergers by name.
