@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from slicewise import agg, errors
+from slicewise import agg, errors, mergers
 from slicewise.aggregates.base import Aggregate
+from slicewise.slicing.emission import Result
+from slicewise.slicing.operator import Operator
 from slicewise.slide import slide
 from slicewise.spans import rows, units
 from slicewise.verbs import rolling
@@ -25,11 +27,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Aggregate",
+    "Operator",
+    "Result",
     "UserWindow",
     "agg",
     "cumulate",
     "errors",
     "fixed",
+    "mergers",
     "punctuated",
     "rolling",
     "rows",

@@ -1,0 +1,164 @@
+"""What an operator is fed: batches of many kinds as columns, and times as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.columns import Column
+from slicewise.errors import ColumnError, ColumnTypeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Events beyond these times are unusable: sums with the lengths of windows must not overflow.
+LATEST = 2**61
+
+# How many microseconds a unit of a timestamp has, as a fraction.
+UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+
+
+class Columns(Mapping[str, Column]):
+    """The columns of a batch, each converted when it is first asked for."""
+
+    def __init__(self, batch: Any) -> None:
+        self._raw = raw_columns(batch)
+        self._made: dict[str, Column] = {}
+        sizes = {len(values) for values in self._raw.values()}
+        if len(sizes) > 1:
+            shown = ", ".join(f"{name}: {len(v)}" for name, v in self._raw.items())
+            raise ColumnTypeError(f"The columns of a batch have one length; given: {shown}.")
+        self.rows = sizes.pop() if sizes else 0
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._made:
+            if name not in self._raw:
+                known = ", ".join(map(repr, self._raw)) or "none"
+                raise ColumnError(f"There is no column {name!r} in the batch; it has: {known}.")
+            self._made[name] = column_of(name, self._raw[name])
+        return self._made[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def put(self, name: str, column: Column) -> None:
+        """Let `column` stand for the one of that name."""
+        self._made[name] = column
+
+    def table(self, rows: np.ndarray) -> pa.Table:
+        """Some rows, with all their columns."""
+        import pyarrow as pa
+
+        names = list(self._raw)
+        return pa.table({name: self[name].take(rows).to_arrow() for name in names})
+
+
+def raw_columns(batch: Any) -> dict[str, Any]:
+    """The columns of a batch by name: arrays of numpy or Arrow, or lists."""
+    import pyarrow as pa
+
+    if isinstance(batch, Mapping):
+        return dict(batch)
+    if isinstance(batch, pa.RecordBatch | pa.Table):
+        return dict(zip(batch.column_names, batch.columns, strict=True))
+    if hasattr(batch, "__arrow_c_stream__"):
+        table = pa.table(batch)
+        names = [name for name in table.column_names if not name.startswith("__index_level_")]
+        return {name: table[name] for name in names}
+    if isinstance(batch, Iterable) and not isinstance(batch, str | bytes):
+        rows = list(batch)
+        if all(isinstance(row, Mapping) for row in rows):
+            found = dict.fromkeys(name for row in rows for name in row)
+            return {name: [row.get(name) for row in rows] for name in found}
+    raise ColumnTypeError(
+        "A batch is a dict of columns, an Arrow, pandas or polars table, or rows as dicts; given: "
+        f"{type(batch).__name__}."
+    )
+
+
+def column_of(name: str, values: Any) -> Column:
+    """The column of an array or a list."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return Column.from_arrow(values)
+    try:
+        if isinstance(values, np.ndarray):
+            return Column.from_numpy(values)
+        if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+            return Column.from_arrow(pa.chunked_array(values))
+        return Column.from_arrow(pa.array(values))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ColumnTypeError(
+            f"A column holds values of one type; {name!r} does not: {error}."
+        ) from error
+
+
+def usable_times(column: Column, name: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Times in microseconds, or in the column's own unit for plain numbers, and which are usable.
+
+    Null, NaN, fractions of plain numbers and times beyond `LATEST` are not.
+    """
+    import pyarrow as pa
+
+    kind, types = column.type, pa.types
+    values, valid = column.values, column.valid
+    multiply, divide = 1, 1
+    if types.is_null(kind):
+        return np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_)
+    if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind):
+        multiply, divide = UNITS[kind.unit]
+    elif types.is_date32(kind):
+        multiply = 86_400_000_000
+    elif types.is_date64(kind):
+        multiply = 1_000
+    elif types.is_floating(kind):
+        with np.errstate(invalid="ignore"):
+            whole = (np.abs(values) < LATEST) & (np.floor(values) == values)
+        valid = whole if valid is None else valid & whole
+        values = np.where(whole, values, 0)
+    elif not types.is_integer(kind):
+        raise ColumnTypeError(
+            f"A time column holds timestamps, dates or whole numbers; {name!r} holds {kind}. "
+            "Cast it first, for example with `pandas.to_datetime` or polars' `str.to_datetime`."
+        )
+    if len(values) and values.dtype.kind != "f":
+        low, high = int(values.min()), int(values.max())
+        reach = LATEST * divide // multiply
+        if low <= -reach or high >= reach:
+            inside = (values > -reach) & (values < reach)
+            valid = inside if valid is None else valid & inside
+            values = np.where(inside, values, 0)
+    times = values.astype(np.int64, copy=False)
+    if multiply != 1:
+        times = times * multiply
+    if divide != 1:
+        times = times // divide
+    return times, None if valid is None or valid.all() else valid
+
+
+def fitted(column: Column, kind: pa.DataType, name: str) -> Column:
+    """The column as the type it had in the first batch."""
+    import pyarrow as pa
+
+    if column.type == kind:
+        return column
+    try:
+        return Column.from_arrow(column.to_arrow().cast(kind))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ColumnTypeError(
+            f"A column keeps its type; {name!r} was {kind} and is now {column.type}, and not every "
+            f"value can be cast ({error}). Cast the column before it is given."
+        ) from error
+
+
+def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Column names as a tuple."""
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,601 @@
+"""The window operator: any windows, any aggregates, many keys, one pass.
+
+Fed with micro-batches and watermarks, by hand or inside a Spark task. What it keeps is a function
+of the events alone, so the order of their arrival never shows in the answer.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from slicewise.aggregates.base import Aggregate, Bound, bound_columns
+from slicewise.columns import Column
+from slicewise.errors import (
+    AggregateError,
+    CapabilityError,
+    OrderError,
+    SpanError,
+    WindowError,
+)
+from slicewise.slicing.emission import (
+    Answers,
+    Emitted,
+    Listed,
+    Result,
+    answers_of,
+    prints_of,
+    retractions,
+)
+from slicewise.slicing.events import Columns, fitted, names, usable_times
+from slicewise.slicing.keys import Keys
+from slicewise.slicing.plan import Plan, context_free, needs_rows, plan
+from slicewise.slicing.tracks import (
+    Batch,
+    FreeTrack,
+    MeasureTrack,
+    Placed,
+    RowTrack,
+    SessionTrack,
+    Track,
+    events_of,
+)
+from slicewise.slicing.triggers import BEGINNING, INFINITY
+from slicewise.spans import Duration, Ticks, span
+from slicewise.times import since_epoch
+from slicewise.windows import (
+    Punctuated,
+    RowPeriodic,
+    RowsEveryTime,
+    Threshold,
+    UserWindow,
+    Window,
+)
+from slicewise.windows.base import holds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Emit = Literal["on_close", "final", "on_update"]
+MODES = ("on_close", "final", "on_update")
+
+
+@dataclass(slots=True)
+class Stats:
+    """What an operator has seen, keeps and has done.
+
+    `events` counts all that were given, `late_dropped` those below the watermark by more than the
+    lateness, `bad` those without a usable time. `slices` and `stored_rows` are kept now.
+    """
+
+    events: int = 0
+    late_dropped: int = 0
+    bad: int = 0
+    slices: int = 0
+    stored_rows: int = 0
+    combines: int = 0
+
+
+class Operator:
+    """Window aggregation of a stream of events.
+
+    `process` takes events, `advance` a watermark and returns what that closes. With
+    `ordered=True` events are promised in the order of time, each is its own watermark, and
+    `process` returns the results. `lateness` and times of events are in the units of the time
+    column, microseconds for timestamps; durations such as `"1m"` are microseconds.
+
+    >>> import slicewise as sw
+    >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t", by="who")
+    >>> op.process([{"who": "a", "t": 3, "x": 1}, {"who": "b", "t": 12, "x": 5}])
+    >>> op.process({"who": ["a"], "t": [4], "x": [2]})
+    >>> for result in op.advance(20):
+    ...     print(result.key, result.window, result.start, result.end, result.values)
+    a tumbling_10 0 10 {'x_sum': 3}
+    b tumbling_10 10 20 {'x_sum': 5}
+    """
+
+    def __init__(
+        self,
+        *,
+        windows: Iterable[Window],
+        aggs: Iterable[Aggregate],
+        time: str | None,
+        by: str | Sequence[str] | None = None,
+        lateness: Any = 0,
+        emit: Emit = "on_close",
+        ordered: bool = False,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.aggs = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
+        self.time = time
+        self.by = names(by)
+        self._by_one = isinstance(by, str)
+        self.emit: Emit = emit
+        self.ordered = ordered
+        self.lateness = _lateness(lateness)
+        self._clock = clock
+        self._check()
+        self.watermark = BEGINNING
+        self.stats = Stats()
+        self._late: list[pa.Table] = []
+        self._types: dict[str, pa.DataType] | None = None
+        self._time_type: pa.DataType | None = None
+        self._keys = Keys(self.by)
+        self._key_arrays: list[pa.Array] = []
+        self._emitted = Emitted()
+        self._dirty: list[np.ndarray] = []
+        self._newest = BEGINNING
+        self._next_number = 0
+        self._windows: list[Placed] = []
+        self._tracks: dict[Any, Track] = {}
+        self._bounds: list[Bound] = []
+        for window in [windows] if isinstance(windows, Window) else windows:
+            self._place(window, BEGINNING)
+        if not self._windows:
+            raise WindowError("An operator needs at least one window; given: none.")
+        self.plan: Plan = self._plan()
+
+    def _check(self) -> None:
+        if self.emit not in MODES:
+            shown = ", ".join(map(repr, MODES))
+            raise WindowError(f"`emit` is one of {shown}; given: {self.emit!r}.")
+        if not self.aggs or not all(isinstance(a, Aggregate) for a in self.aggs):
+            raise AggregateError(
+                f"`aggs` takes aggregates such as `sw.agg.sum('x')`; given: {self.aggs!r}."
+            )
+        taken: set[str] = {*self.by, "window", "start", "end", "revision", "retracted"}
+        for aggregate in self.aggs:
+            if aggregate.output in taken:
+                raise AggregateError(
+                    f"Two output columns have the name {aggregate.output!r}. "
+                    "Give the aggregate another one with `.alias(name)`."
+                )
+            taken.add(aggregate.output)
+            if not aggregate.columns and aggregate.name != "count":
+                raise AggregateError(
+                    f"`{aggregate.name}` needs the name of its column here, such as "
+                    f"`sw.agg.{aggregate.name}('x')`."
+                )
+        if self.time is None and self._clock is None:
+            import time
+
+            self._clock = lambda: time.time_ns() // 1000
+
+    # Windows.
+
+    @property
+    def windows(self) -> list[Window]:
+        """The windows, in the order in which they were given."""
+        return [placed.window for placed in self._windows]
+
+    def _place(self, window: Window, since: Any) -> None:
+        if not isinstance(window, Window):
+            raise WindowError(
+                f"`windows` takes windows such as `sw.tumbling('10m')`; given: {window!r}."
+            )
+        if any(placed.window.name == window.name for placed in self._windows):
+            raise WindowError(
+                f"Two windows have the name {window.name!r}. Give one of them a `name`."
+            )
+        revises = self.emit == "on_update" or (self.emit == "on_close" and self.lateness)
+        if isinstance(window, UserWindow) and revises:
+            raise CapabilityError(
+                f"A user window sees each event once, so what it emitted cannot be revised; "
+                f"{window.name!r} was given with emit={self.emit!r} and lateness={self.lateness}. "
+                "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
+            )
+        self._windows.append(Placed(self._next_number, window, since))
+        self._next_number += 1
+
+    def add_window(self, window: Window) -> Any:
+        """Take up another window while running; returns from when on it is complete.
+
+        Instances that start before what is still known of the past are not reported.
+        """
+        since = self._known_from(window)
+        self._place(window, since)
+        self._replan()
+        return None if since == BEGINNING else since
+
+    def remove_window(self, name: str) -> None:
+        """Drop a window; what only it needed is forgotten."""
+        found = [placed for placed in self._windows if placed.window.name == name]
+        if not found:
+            known = ", ".join(repr(placed.window.name) for placed in self._windows)
+            raise WindowError(f"There is no window {name!r}; there are: {known}.")
+        if len(self._windows) == 1:
+            raise WindowError(f"An operator needs at least one window; {name!r} is its last.")
+        self._windows.remove(found[0])
+        self._emitted.forget(found[0].number)
+        self._replan()
+
+    def _known_from(self, window: Window) -> Any:
+        """The least start for which everything that belongs to an instance is still known."""
+        if not self.stats.events:
+            return BEGINNING
+        # Slices were cut for other edges, so a new window begins with what comes next.
+        return max(self._newest + 1, self.watermark)
+
+    def _plan(self) -> Plan:
+        return plan(self.windows, self.aggs, ordered=self.ordered)
+
+    def _replan(self) -> None:
+        self.plan = self._plan()
+        if self._types is not None:
+            self._arrange()
+
+    def _track_of(self, window: Window) -> Any:
+        """The track that a window belongs to: a measure, sessions, or rows."""
+        rows = not self.ordered and any(not a.commutative for a in self.aggs)
+        axis = getattr(window, "axis", None)
+        if axis is not None:
+            return ("measure", axis, rows)
+        if rows or needs_rows(window):
+            return "rows"
+        return "time" if context_free(window) else "sessions"
+
+    def _arrange(self) -> None:
+        """Give each window its track, and each track its windows."""
+        wanted: dict[Any, list[Placed]] = {}
+        for placed in self._windows:
+            wanted.setdefault(self._track_of(placed.window), []).append(placed)
+        tracks = {}
+        for place, windows in wanted.items():
+            track = self._tracks.get(place) or self._make_track(place)
+            track.set_windows(windows)
+            track.runs.admit(len(self._keys))
+            tracks[place] = track
+        self._tracks = tracks
+
+    def _make_track(self, place: Any) -> Track:
+        if place == "rows":
+            return RowTrack(self._bounds)
+        if place == "sessions":
+            return SessionTrack(self._bounds)
+        if place == "time":
+            return FreeTrack(self._bounds)
+        assert self._types is not None
+        _, axis, rows = place
+        kind = "f8" if str(self._types[axis]) in ("float", "double", "halffloat") else "i8"
+        return MeasureTrack(self._bounds, axis, kind, rows=rows)
+
+    # Events.
+
+    def process(self, batch: Any) -> list[Result] | None:
+        """Take a batch of events: a dict of columns, an Arrow, pandas or polars table, or rows.
+
+        Returns the results with `ordered=True`, and `None` otherwise.
+        """
+        self._add(batch)
+        if not self.ordered:
+            return None
+        return self.advance(self._newest) if self._newest > BEGINNING else []
+
+    def _add(self, batch: Any) -> None:
+        columns = Columns(batch)
+        size = columns.rows
+        if not size:
+            return
+        times, usable = self._times(columns)
+        self._bind(columns)
+        marks, usable = self._marks(columns, usable)
+        horizon = self._horizon(self.watermark)
+        self.stats.events += size
+        wanted = usable
+        if usable is not None:
+            self.stats.bad += int(size - usable.sum())
+        timely = times >= horizon
+        if not timely.all():
+            wanted = timely if usable is None else usable & timely
+            late = int((~timely if usable is None else usable & ~timely).sum())
+            self.stats.late_dropped += late
+        if wanted is not None:
+            if wanted.all():
+                wanted = None
+            else:
+                self._late.append(columns.table(np.flatnonzero(~wanted)))
+        if self.ordered:
+            self._check_order(times, wanted)
+        keys = self._keys.codes([columns[name] for name in self.by], size)
+        chosen = times if wanted is None else times[wanted]
+        if not len(chosen):
+            return
+        self._newest = max(self._newest, int(chosen.max()))
+        self._note_changes(times, keys, wanted)
+        arrival = self.stats.events - size
+        events = Batch(times, keys, columns, wanted, marks, arrival)
+        for track in self._tracks.values():
+            track.runs.admit(len(self._keys))
+            track.add(events)
+
+    def _times(self, columns: Columns) -> tuple[np.ndarray, np.ndarray | None]:
+        import pyarrow as pa
+
+        if self.time is None:
+            assert self._clock is not None
+            now = max(self._clock(), self._newest)
+            self._time_type = pa.int64()
+            return np.full(columns.rows, now, np.int64), None
+        column = columns[self.time]
+        if self._time_type is None and not pa.types.is_null(column.type):
+            self._time_type = column.type
+        return usable_times(column, self.time)
+
+    def _bind(self, columns: Columns) -> None:
+        """Learn the types of columns from the first batch; hold later ones to them."""
+        import pyarrow as pa
+
+        needed = dict.fromkeys([*self.by, *(c for a in self.aggs for c in a.columns)])
+        for placed in self._windows:
+            needed.update(dict.fromkeys(placed.window.reads or ()))
+        if self._types is None:
+            types = {name: columns[name].type for name in needed}
+            # A column of nothing but nulls may hold any numbers later.
+            types = {n: pa.float64() if pa.types.is_null(t) else t for n, t in types.items()}
+            self._bounds = [
+                a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+                for a in self.aggs
+            ]
+            self._types = types
+            self._arrange()
+        for name in needed:
+            kind = self._types.setdefault(name, columns[name].type)
+            if columns[name].type != kind:
+                columns.put(name, fitted(columns[name], kind, name))
+
+    def _marks(
+        self, columns: Columns, usable: np.ndarray | None
+    ) -> tuple[dict[int, np.ndarray], np.ndarray | None]:
+        """Which events meet the conditions of windows; one that raises an error is unusable."""
+        marks: dict[int, np.ndarray] = {}
+        events: np.ndarray | None = None
+        for placed in self._windows:
+            window = placed.window
+            if not isinstance(window, Punctuated | Threshold):
+                continue
+            if isinstance(window.when, str):
+                column = columns[window.when]
+                mark = column.values.astype(np.bool_)
+                marks[placed.number] = mark if column.valid is None else mark & column.valid
+                continue
+            events = events_of(columns) if events is None else events
+            mark = np.zeros(columns.rows, np.bool_)
+            for row, event in enumerate(events):
+                try:
+                    mark[row] = holds(window.when, event)
+                except Exception:
+                    usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
+                    usable[row] = False
+            marks[placed.number] = mark
+        return marks, usable
+
+    def _check_order(self, times: np.ndarray, wanted: np.ndarray | None) -> None:
+        chosen = times if wanted is None else times[wanted]
+        before = np.maximum.accumulate(np.concatenate([[self._newest], chosen]))
+        early = np.flatnonzero(chosen < before[:-1])
+        if len(early):
+            row = int(early[0])
+            raise OrderError(
+                f"Events were promised in the order of time; one at {chosen[row]} came after one "
+                f"at {before[row]}. Leave out `ordered` and advance by watermarks."
+            )
+
+    def _note_changes(self, times: np.ndarray, keys: np.ndarray, wanted: np.ndarray | None) -> None:
+        """Remember keys whose emitted instances this batch may change."""
+        if self.emit == "final" or (self.emit == "on_close" and not self.lateness):
+            return
+        touched = np.ones(len(times), np.bool_) if wanted is None else wanted
+        if self.emit == "on_close":
+            touched = touched & (times < self.watermark)
+        if touched.any():
+            self._dirty.append(np.unique(keys[touched]))
+
+    # Results.
+
+    def _horizon(self, watermark: int) -> int:
+        """The time below which nothing changes any more."""
+        if watermark in (BEGINNING, INFINITY):
+            return watermark
+        return max(BEGINNING, watermark - self.lateness)
+
+    def advance(self, watermark: Any) -> list[Result]:
+        """Take a watermark; the results that it closes, revises and retracts."""
+        table = self.advance_arrow(watermark)
+        plain = {*self.by, "window", "start", "end", "revision", "retracted"}
+        values = [name for name in table.column_names if name not in plain]
+        results = []
+        for row in table.to_pylist():
+            key: Any = tuple(row[name] for name in self.by)
+            key = None if not key else key[0] if self._by_one else key
+            results.append(
+                Result(
+                    key,
+                    row["window"],
+                    row["start"],
+                    row["end"],
+                    {name: row[name] for name in values},
+                    row["revision"],
+                    row["retracted"],
+                )
+            )
+        return results
+
+    def advance_arrow(self, watermark: Any) -> pa.Table:
+        """The same as `advance`, as an Arrow table."""
+        before, horizon_before = self.watermark, self._horizon(self.watermark)
+        self.watermark = max(before, self._point(watermark))
+        horizon = self._horizon(self.watermark)
+        answers: list[Answers] = []
+        every = np.arange(len(self._keys), dtype=np.int64)
+        dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
+        self._dirty = []
+        for track in self._tracks.values():
+            if self.emit == "final":
+                answers += self._closed(track, every, horizon_before, horizon)
+            elif self.emit == "on_close":
+                if len(dirty):
+                    clean = np.setdiff1d(every, dirty, assume_unique=True)
+                    answers += self._revised(track, dirty, horizon_before, self.watermark)
+                else:
+                    clean = every
+                answers += self._closed(track, clean, before, self.watermark)
+            elif len(dirty):
+                answers += self._revised(track, dirty, horizon_before, INFINITY)
+            if horizon > horizon_before:
+                track.evict(horizon)
+        if self.emit != "final":
+            self._emitted.prune(lambda window, key: horizon)
+        self._count()
+        return self._table(answers)
+
+    def _point(self, watermark: Any) -> int:
+        if isinstance(watermark, dt.datetime):
+            return since_epoch(watermark)
+        if isinstance(watermark, float) and math.isnan(watermark):
+            raise SpanError("A watermark is a time; given: NaN.")
+        if watermark >= INFINITY:
+            return INFINITY
+        return max(BEGINNING, math.ceil(watermark) if watermark > -math.inf else BEGINNING)
+
+    def _closed(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Answers]:
+        """What closed since the last watermark, for keys of which nothing emitted has changed."""
+        if high <= low or not len(keys):
+            return []
+        listed = Listed.of(track.instances(keys, low, high))
+        if not len(listed.instances):
+            return []
+        if self.emit == "on_close" and self.lateness:
+            self._emitted.note(listed.instances, prints_of(track, listed))
+        return [answers_of(track, listed)]
+
+    def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Answers]:
+        """What is new, has changed or no longer exists, for keys of which anything may have."""
+        listed = Listed.of(track.instances(keys, low, high))
+        windows = [placed.number for placed in track.windows]
+        floors = track.floors(keys, low)
+        answers = []
+        gone = self._emitted.retract(windows, keys.tolist(), listed.instances, floors)
+        if gone:
+            answers.append(retractions(gone, self._value_types()))
+        if len(listed.instances):
+            due, revisions = self._emitted.note(listed.instances, prints_of(track, listed))
+            if due.any():
+                rows = np.flatnonzero(due)
+                answers.append(answers_of(track, listed.take(rows), revisions[rows]))
+        return answers
+
+    def _count(self) -> None:
+        tracks = self._tracks.values()
+        self.stats.slices = sum(track.runs.live for track in tracks)
+        self.stats.stored_rows = sum(t.runs.live for t in tracks if isinstance(t, RowTrack))
+        self.stats.combines = sum(track.store.combines for track in tracks)
+
+    def _value_types(self) -> list[pa.DataType]:
+        """The types of the results, as far as they are known without one."""
+        return [
+            bound.lower([c.algebra.new(0) for c in bound.components]).type for bound in self._bounds
+        ]
+
+    def _table(self, answers: Sequence[Answers]) -> pa.Table:
+        import pyarrow as pa
+
+        outputs = [aggregate.output for aggregate in self.aggs]
+        kinds = self._value_types() or [pa.null() for _ in self.aggs]
+        if not answers:
+            nothing = np.empty(0, np.int64)
+            none = [Column.from_arrow(pa.nulls(0, kind)) for kind in kinds]
+            no = nothing.astype(np.bool_)
+            answers = [Answers(nothing, nothing, nothing, nothing, nothing, no, none)]
+        tables = []
+        for part in answers:
+            columns = dict(zip(self.by, self._key_columns(part.key), strict=True))
+            columns["window"] = self._names(part.window)
+            columns["start"] = self._bounds_column(part.start)
+            columns["end"] = self._bounds_column(part.end)
+            values = [column.to_arrow() for column in part.columns]
+            columns |= dict(zip(outputs, values, strict=True))
+            columns["revision"] = pa.array(part.revision.astype(np.int64))
+            columns["retracted"] = pa.array(part.retracted)
+            tables.append(pa.table(columns))
+        return (
+            tables[0]
+            if len(tables) == 1
+            else pa.concat_tables(tables, promote_options="permissive")
+        )
+
+    def _names(self, numbers: np.ndarray) -> pa.Array:
+        import pyarrow as pa
+
+        known = {placed.number: placed.window.name for placed in self._windows}
+        labels = pa.array([known.get(k, "") for k in range(self._next_number)], pa.string())
+        return labels.take(pa.array(numbers))
+
+    def _key_columns(self, codes: np.ndarray) -> list[pa.Array]:
+        """The keys of emitted rows."""
+        import pyarrow as pa
+
+        size = len(self._keys)
+        if (self._key_arrays and len(self._key_arrays[0]) < size) or not self._key_arrays:
+            types = self._types or {}
+            columns = zip(*self._keys.values, strict=True) if self._keys.values else []
+            values = list(columns) or [()] * len(self.by)
+            self._key_arrays = [
+                pa.array(column, types.get(name))
+                for name, column in zip(self.by, values, strict=True)
+            ]
+        return [array.take(pa.array(codes)) for array in self._key_arrays]
+
+    def _bounds_column(self, values: np.ndarray) -> pa.Array:
+        """Starts or ends: times of the type of the time column, if all windows measure time."""
+        import pyarrow as pa
+
+        kind = self._time_type
+        timed = not any(measures_other(placed.window) for placed in self._windows)
+        if kind is None or not timed or not pa.types.is_temporal(kind):
+            return pa.array(values)
+        zone = kind.tz if pa.types.is_timestamp(kind) else None
+        moments = pa.array(values).cast(pa.timestamp("us", tz=zone))
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            return moments.cast(kind)
+        return moments
+
+    # What was left out.
+
+    @property
+    def late(self) -> list[dict[str, Any]]:
+        """The events that were dropped as late, and those without a usable time."""
+        return [row for table in self._late for row in table.to_pylist()]
+
+    def take_late(self) -> pa.Table | None:
+        """The same as one Arrow table, which is then forgotten; `None` if there are none."""
+        import pyarrow as pa
+
+        if not self._late:
+            return None
+        table = pa.concat_tables(self._late, promote_options="permissive")
+        self._late = []
+        return table
+
+
+def measures_other(window: Window) -> bool:
+    """Whether starts and ends of a window are something other than times."""
+    return isinstance(window, RowPeriodic | RowsEveryTime) or (
+        getattr(window, "axis", None) is not None
+    )
+
+
+def _lateness(given: Any) -> int:
+    """How far below the watermark events count, in units of the time column."""
+    if isinstance(given, int) and not isinstance(given, bool) and given == 0:
+        return 0
+    length = span(given)
+    if isinstance(length, Duration):
+        return length.microseconds
+    if isinstance(length, Ticks):
+        return length.count
+    raise SpanError(f"`lateness` is a length of time; given: {given!r}.")

@@ -1,0 +1,68 @@
+"""What a workload needs: the decisions of Scotty, Figures 4 to 6, and the tracks that follow.
+
+Rows are kept when the order of events matters and they can come out of order: an aggregate that
+does not commute, a window that is neither context free nor a session, or a count of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from slicewise.aggregates.base import Aggregate
+from slicewise.windows import Cumulate, Fixed, Periodic, RowPeriodic, RowsEveryTime, Session, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The decisions for a workload.
+
+    `stores_rows`: events are kept, not only states (Figure 4). `splits`: a slice may have to be
+    cut (Figure 5). `removes`: how an event leaves a slice when a late one shifts it (Figure 6).
+    `store`: `"lazy"` merges slices when a window closes, `"eager"` keeps a tree over them.
+    """
+
+    stores_rows: bool
+    splits: bool
+    removes: Literal["never", "invert", "recompute"]
+    store: Literal["lazy", "eager"]
+    reasons: tuple[str, ...]
+
+
+def context_free(window: Window) -> bool:
+    """Whether the edges of a window are known without any event."""
+    return isinstance(window, Periodic | Cumulate | Fixed)
+
+
+def needs_rows(window: Window) -> bool:
+    """Whether a window needs rows when events come out of order: neither free nor a session."""
+    if isinstance(window, Session):
+        return window.max_length is not None
+    return not context_free(window)
+
+
+def plan(windows: Sequence[Window], aggs: Sequence[Aggregate], *, ordered: bool) -> Plan:
+    """The decisions for these windows and aggregates."""
+    reasons = []
+    aware = [w.name for w in windows if isinstance(w, RowsEveryTime)]
+    context = [w.name for w in windows if needs_rows(w)]
+    unordered = [a.output for a in aggs if not a.commutative]
+    if ordered:
+        stores = bool(context)
+        if context:
+            reasons.append(f"rows are kept for {', '.join(context)}")
+    else:
+        stores = bool(unordered or context)
+        if unordered:
+            reasons.append(f"rows are kept: {', '.join(unordered)} depend on the order of events")
+        if context:
+            reasons.append(f"rows are kept: {', '.join(context)} depend on the events themselves")
+    counts = any(isinstance(w, RowPeriodic | RowsEveryTime) for w in windows)
+    removes: Literal["never", "invert", "recompute"] = "never"
+    if counts and not ordered:
+        removes = "invert" if all(a.invertible for a in aggs) else "recompute"
+    splits = bool(aware) if ordered else bool(context)
+    if not reasons:
+        reasons.append("states alone are kept: no window or aggregate needs rows")
+    return Plan(stores, splits, removes, "lazy", tuple(reasons))

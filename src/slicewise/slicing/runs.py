@@ -1,0 +1,215 @@
+"""Sorted runs of slices, one per key: the order in which the aggregate store is read.
+
+A run is a piece of one shared pool, with room to grow at its end; a run that is full moves to the
+end of the pool and doubles. Each place of a run names a slot, where the slice itself is kept, so
+that inserting into the middle of a run moves two numbers per slice and no state. A late event
+finds its slice by search; an event in order looks at the last slice only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slicewise.codegen.algebra import NOTHING
+from slicewise.codegen.kernel import kernel
+
+SMALLEST = 4  # places in a new run
+EMPTY = -1
+
+# Cursors of a pool: the end of its used part, free slots, slots made, merges noted.
+TOP, FREE, BORN, MERGED = 0, 1, 2, 3
+
+
+class Runs:
+    """The runs of all keys and the slots of their slices.
+
+    `offset`, `size` and `room` describe the run of each key, `base` counts what was evicted from
+    its front. A place has `start` and `stop`, the bounds of its slice in the slicing measure, and
+    its `slot`. A slot has the first and last event time, the number of rows, and the arrival
+    number of its oldest event.
+    """
+
+    def __init__(self, dtype: str = "i8") -> None:
+        self.keys = 0
+        self.offset, self.size, self.room, self.base = (np.zeros(8, np.int64) for _ in range(4))
+        self.start, self.stop = np.zeros(64, dtype), np.zeros(64, dtype)
+        self.slot = np.zeros(64, np.int64)
+        self.first, self.last, self.rows, self.arrival = (np.zeros(64, np.int64) for _ in range(4))
+        self.free = np.arange(63, -1, -1, dtype=np.int64)
+        self.cursors = np.array([0, 64, 0, 0], np.int64)
+
+    @property
+    def slots(self) -> int:
+        return len(self.rows)
+
+    @property
+    def live(self) -> int:
+        """How many slices are kept."""
+        return self.slots - int(self.cursors[FREE])
+
+    def admit(self, keys: int) -> None:
+        """Make room for key codes below `keys`."""
+        if keys > len(self.offset):
+            more = max(keys, 2 * len(self.offset)) - len(self.offset)
+            for name in ("offset", "size", "room", "base"):
+                array = getattr(self, name)
+                setattr(self, name, np.concatenate([array, np.zeros(more, np.int64)]))
+        self.keys = max(self.keys, keys)
+
+    def grow(self, places: int) -> None:
+        """Make room for at least `places` more slices, in slots and in the pool."""
+        free = int(self.cursors[FREE])
+        if free < places:
+            more = max(places, self.slots)
+            made = np.arange(self.slots + more - 1, self.slots - 1, -1, dtype=np.int64)
+            self.free = np.concatenate([made, self.free])  # room for every slot to be free
+            self.cursors[FREE] = free + more
+            for name in ("first", "last", "rows", "arrival"):
+                setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more, np.int64)]))
+        self._repack(places)
+
+    def _repack(self, places: int) -> None:
+        """Move all runs to the front of a new pool with room for growth behind them."""
+        used = int(self.size[: self.keys].sum())
+        pool = 2 * used + 4 * places + SMALLEST * min(self.keys, 4 * places) + 64
+        start, stop = np.empty(pool, self.start.dtype), np.empty(pool, self.stop.dtype)
+        slot = np.empty(pool, np.int64)
+        old = (self.start, self.stop, self.slot)
+        self.cursors[TOP] = run(repack)(
+            self.keys, self.offset, self.size, self.room, old, (start, stop, slot)
+        )
+        self.start, self.stop, self.slot = start, stop, slot
+
+    def evict(self, keep: np.ndarray) -> np.ndarray:
+        """Drop the places before `keep[key]` of each run; returns the slots that became free."""
+        freed = np.empty(self.live, np.int64)
+        count = run(drop_before)(
+            self.keys, self.offset, self.size, self.room, self.base, self.slot, keep, freed
+        )
+        self.release(freed[:count])
+        return freed[:count]
+
+    def release(self, slots: np.ndarray) -> None:
+        """Give slots back."""
+        free = int(self.cursors[FREE])
+        self.free[free : free + len(slots)] = slots
+        self.cursors[FREE] = free + len(slots)
+
+
+def run(item: Any) -> Any:
+    """A kernel that works on no states."""
+    return item.specialise(NOTHING)
+
+
+@kernel
+def repack(keys: int, offset: Any, size: Any, room: Any, old: Any, new: Any) -> int:
+    top = 0
+    for k in range(keys):
+        n = size[k]
+        if n == 0:
+            room[k] = 0
+            offset[k] = top
+            continue
+        a = offset[k]
+        for i in range(n):
+            new[0][top + i] = old[0][a + i]
+            new[1][top + i] = old[1][a + i]
+            new[2][top + i] = old[2][a + i]
+        offset[k] = top
+        room[k] = n + n // 4 + 1
+        top += room[k]
+    return top
+
+
+@kernel
+def drop_before(
+    keys: int, offset: Any, size: Any, room: Any, base: Any, slot: Any, keep: Any, freed: Any
+) -> int:
+    count = 0
+    for k in range(keys):
+        gone = min(keep[k], offset[k] + size[k]) - offset[k]
+        if gone <= 0:
+            continue
+        for i in range(offset[k], offset[k] + gone):
+            freed[count] = slot[i]
+            count += 1
+        offset[k] += gone
+        size[k] -= gone
+        room[k] -= gone
+        base[k] += gone
+    return count
+
+
+@kernel
+def open_place(k: int, at: int, cursors: Any, index: Any, pool: Any, free: Any) -> Any:
+    """Make a place at position `at` of the run of `k`; -1 when there is no room for it.
+
+    `index` is (offset, size, room), `pool` is (start, stop, slot). Returns the place; its slot is
+    new, and the caller fills in the rest.
+    """
+    offset, size, room = index
+    start, stop, slot = pool
+    if cursors[1] == 0:
+        return -1
+    n = size[k]
+    if n == room[k]:
+        bigger = max(SMALLEST, 2 * n)
+        top = cursors[0]
+        if top + bigger > start.shape[0]:
+            return -1
+        a = offset[k]
+        for i in range(n):
+            start[top + i] = start[a + i]
+            stop[top + i] = stop[a + i]
+            slot[top + i] = slot[a + i]
+        offset[k] = top
+        room[k] = bigger
+        cursors[0] = top + bigger
+    a = offset[k]
+    for i in range(a + n, a + at, -1):
+        start[i] = start[i - 1]
+        stop[i] = stop[i - 1]
+        slot[i] = slot[i - 1]
+    size[k] = n + 1
+    cursors[1] -= 1
+    slot[a + at] = free[cursors[1]]
+    return a + at
+
+
+@kernel
+def close_place(k: int, place: int, index: Any, pool: Any) -> None:
+    """Take a place out of the run of `k`; its slot is not given back."""
+    offset, size, room = index
+    start, stop, slot = pool
+    end = offset[k] + size[k]
+    for i in range(place, end - 1):
+        start[i] = start[i + 1]
+        stop[i] = stop[i + 1]
+        slot[i] = slot[i + 1]
+    size[k] -= 1
+
+
+@kernel
+def last_at_most(values: Any, low: int, high: int, x: Any) -> int:
+    """The last place in `[low, high)` whose value is at most `x`; `low - 1` if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@kernel
+def first_at_least(values: Any, low: int, high: int, x: Any) -> int:
+    """The first place in `[low, high)` whose value is at least `x`; `high` if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low

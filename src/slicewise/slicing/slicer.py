@@ -1,0 +1,423 @@
+"""The stream slicer: which slice each event of a micro-batch belongs to.
+
+Context-free edges (Scotty, Algorithms 1 and 2) are the same for all keys, so an event in order is
+compared with the edges of its current slice and nothing else; a late one searches its key's run.
+Sessions (Scotty, Section 6 and Algorithms 3 to 6) are cut by the smallest gap: an event updates a
+session, extends it at either end, begins one, or fuses two; nothing is ever recomputed. Where
+rows are kept, each event is a slice of its own, in the order of (time, arrival).
+
+Slicing only says where events go: `slots` has a slot per event. States follow in `store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slicewise.codegen.kernel import kernel
+from slicewise.grouping import group
+from slicewise.slicing.runs import (
+    BORN,
+    FREE,
+    MERGED,
+    Runs,
+    close_place,
+    last_at_most,
+    open_place,
+    run,
+)
+from slicewise.windows import Cumulate, Fixed, Periodic
+
+# More edges than this times the events are not written down but worked out one by one.
+EDGES_PER_EVENT = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sliced:
+    """Where the events of a batch went.
+
+    `slots[i]` is the slot of event i, or -1 when it goes nowhere; `born` are slots that are new
+    and hold nothing yet; `merged` are pairs (older, newer) of slots that became one, in order.
+    """
+
+    slots: np.ndarray
+    born: np.ndarray
+    merged: tuple[np.ndarray, np.ndarray]
+
+
+class Edges:
+    """The edges of context-free windows: progressions of edges, and single ones.
+
+    A window whose edges are all edges of another is not kept (query fusion).
+
+    >>> from slicewise.windows import tumbling, sliding
+    >>> edges = Edges([tumbling(4), tumbling(8), sliding(6, every=4)])
+    >>> edges.steps.tolist(), edges.phases.tolist()
+    ([4, 4], [0, 2])
+    >>> edges.between(0, 9).tolist()
+    [0, 2, 4, 6, 8, 10]
+    """
+
+    def __init__(self, windows: Sequence[Periodic | Cumulate | Fixed], dtype: str = "i8") -> None:
+        progressions: set[tuple[Any, Any]] = set()
+        singles: set[Any] = set()
+        for window in windows:
+            if isinstance(window, Fixed):
+                singles |= {window.start, window.start + window.length}
+                continue
+            step, origin = window.every, window.origin
+            if isinstance(window, Periodic):
+                progressions |= {(step, origin % step), (step, (origin + window.length) % step)}
+            elif window.length % step == 0:
+                progressions.add((step, origin % step))
+            else:
+                # Its growth starts again with every `length`: each step is a progression.
+                length = window.length
+                offsets = np.arange(0, length, step).tolist()
+                progressions |= {(length, (origin + offset) % length) for offset in offsets}
+        kept: list[tuple[Any, Any]] = []
+        for step, phase in sorted(progressions):
+            if not any(step % s == 0 and (phase - p) % s == 0 for s, p in kept):
+                kept.append((step, phase))
+        self.steps = np.array([step for step, _ in kept], dtype)
+        self.phases = np.array([phase for _, phase in kept], dtype)
+        self.singles = np.array(sorted(singles), dtype)
+
+    def between(self, low: Any, high: Any) -> np.ndarray:
+        """All edges from the last one at or before `low` to the first one after `high`."""
+        first = np.floor_divide(low - self.phases, self.steps)
+        counts = (np.floor_divide(high - self.phases, self.steps) - first + 2).astype(np.int64)
+        ends = np.cumsum(counts)
+        index = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+        edges = np.repeat(first * self.steps + self.phases, counts) + index * np.repeat(
+            self.steps, counts
+        )
+        edges = np.unique(np.concatenate([edges, self.singles]).astype(self.steps.dtype))
+        return edges[edges.searchsorted(low, "right") - 1 if edges[0] <= low else 0 :]
+
+    def count(self, low: Any, high: Any) -> float:
+        """About how many edges there are between two values."""
+        return float(((float(high) - float(low)) / self.steps + 2).sum()) + len(self.singles)
+
+
+def slice_free(
+    runs: Runs, edges: Edges, at: np.ndarray, times: np.ndarray, keys: np.ndarray, wanted: Any
+) -> Sliced:
+    """Put events into slices between the edges of context-free windows, by the measure `at`."""
+    listed = np.empty(0, edges.steps.dtype)
+    # What is not wanted may be anything, so it must not stretch the range of the edges.
+    chosen = at if wanted is None else at[wanted]
+    if len(chosen):
+        low, high = chosen.min(), chosen.max()
+        if edges.count(low, high) <= EDGES_PER_EVENT * len(at) + 1000:
+            listed = edges.between(low, high)
+    bounds = (listed, edges.steps, edges.phases, edges.singles)
+    return _resumed(runs, at, lambda i, out: (into_slices, (at, times, keys, wanted, bounds, i)))
+
+
+def slice_sessions(
+    runs: Runs, gap: int, times: np.ndarray, keys: np.ndarray, wanted: Any
+) -> Sliced:
+    """Put events into sessions by the smallest gap."""
+    return _resumed(runs, times, lambda i, out: (into_sessions, (times, keys, wanted, gap, i)))
+
+
+def _resumed(runs: Runs, at: np.ndarray, call: Any) -> Sliced:
+    """Run a slicing kernel; it stops when there is no room, and goes on when there is more."""
+    n = len(at)
+    slots, born = np.empty(n, np.int64), np.empty(n, np.int64)
+    older, newer = np.empty(n, np.int64), np.empty(n, np.int64)
+    runs.cursors[BORN] = runs.cursors[MERGED] = 0
+    done = 0
+    while True:
+        index = (runs.offset, runs.size, runs.room)
+        pool = (runs.start, runs.stop, runs.slot)
+        cells = (runs.first, runs.last, runs.rows)
+        item, arguments = call(done, slots)
+        done = run(item)(
+            *arguments, runs.cursors, index, pool, runs.free, cells, slots, born, older, newer
+        )
+        if done == n:
+            break
+        runs.grow(min(n - done, max(1024, runs.live // 2)))
+    made, merged = int(runs.cursors[BORN]), int(runs.cursors[MERGED])
+    return Sliced(slots, born[:made], (older[:merged], newer[:merged]))
+
+
+def slice_rows(
+    runs: Runs, at: np.ndarray, times: np.ndarray, keys: np.ndarray, wanted: Any, arrival: int
+) -> Sliced:
+    """Make each event a slice of its own, in the order of (measure, time, arrival).
+
+    `at` is the measure, most often the time itself; `arrival` is the number of the first event.
+    """
+    rows = np.arange(len(at)) if wanted is None else np.flatnonzero(wanted)
+    slots = np.full(len(at), -1, np.int64)
+    nothing = np.empty(0, np.int64)
+    if not len(rows):
+        return Sliced(slots, nothing, (nothing, nothing))
+    chosen = times[rows]
+    present, starts, order = _ordered(chosen if at is times else at[rows], chosen, keys[rows])
+    order = rows[order]
+    if runs.cursors[FREE] < len(rows):
+        runs.grow(len(rows))
+    free = int(runs.cursors[FREE])
+    born = runs.free[free - len(rows) : free].copy()
+    runs.cursors[FREE] = free - len(rows)
+    slots[order] = born
+    runs.first[born] = runs.last[born] = times[order]
+    runs.rows[born] = 1
+    runs.arrival[born] = arrival + order
+    while run(lacks_room)(
+        present,
+        starts,
+        runs.cursors,
+        (runs.offset, runs.size, runs.room),
+        (runs.start, runs.stop, runs.slot),
+    ):
+        runs.grow(len(rows))
+    run(merge_rows)(
+        present,
+        starts,
+        at[order],
+        born,
+        (runs.offset, runs.size),
+        (runs.start, runs.slot, runs.first),
+    )
+    return Sliced(slots, born, (nothing, nothing))
+
+
+def _ordered(
+    at: np.ndarray, times: np.ndarray, keys: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The keys that occur, where the rows of each begin, and the order of the rows."""
+    present, codes = np.unique(keys, return_inverse=True)
+    if at is not times:
+        order = np.lexsort((times, at, codes))
+        starts = np.searchsorted(codes[order], np.arange(len(present) + 1))
+        return present, starts, order
+    groups = group(codes.astype(np.int64), len(present), times)
+    order = np.arange(len(times)) if groups.order is None else groups.order
+    return present, groups.starts, order
+
+
+@kernel
+def bounds_of(t: Any, bounds: Any) -> Any:
+    """The edges around `t`: from the list, or worked out from every progression."""
+    listed, steps, phases, singles = bounds
+    if listed.shape[0] > 1:
+        i = last_at_most(listed, 0, listed.shape[0], t)
+        if 0 <= i < listed.shape[0] - 1:
+            return listed[i], listed[i + 1]
+    low, high = t, t
+    for p in range(steps.shape[0]):
+        begin = t - (t - phases[p]) % steps[p]
+        if p == 0 or begin > low:
+            low = begin
+        if p == 0 or begin + steps[p] < high:
+            high = begin + steps[p]
+    known = steps.shape[0] > 0
+    for single in singles:
+        if single <= t and (not known or single > low):
+            low = single
+        if single > t and (high == t or single < high):
+            high = single
+    if high == t:
+        high = t + 1  # past the last edge of all; nothing there is in a window
+    return low, high
+
+
+@kernel
+def into_slices(
+    at: Any,
+    times: Any,
+    keys: Any,
+    wanted: Any,
+    bounds: Any,
+    begin: int,
+    cursors: Any,
+    index: Any,
+    pool: Any,
+    free: Any,
+    cells: Any,
+    slots: Any,
+    born: Any,
+    older: Any,
+    newer: Any,
+) -> Any:
+    """Slices between context-free edges; returns the first event for which there was no room."""
+    offset, size, room = index
+    start, stop, slot = pool
+    first, last, rows = cells
+    key, here, count = -1, -1, 0
+    low, high = at[0], at[0]  # nothing is in between: the first event looks for its slice
+    edge, next_edge = low, high
+    earliest, latest = times[0], times[0]
+    for i in range(begin, at.shape[0]):
+        if wanted is not None and not wanted[i]:
+            slots[i] = -1
+            continue
+        k, t = keys[i], at[i]
+        if not (k == key and low <= t < high):
+            if count > 0:
+                rows[here] += count
+                first[here] = min(first[here], earliest)
+                last[here] = max(last[here], latest)
+                count = 0
+            place = -1
+            position = size[k]
+            if position > 0:
+                tail = offset[k] + position - 1
+                if t >= start[tail]:
+                    if t < stop[tail]:
+                        place = tail
+                else:
+                    found = last_at_most(start, offset[k], tail, t)
+                    if found >= offset[k] and t < stop[found]:
+                        place = found
+                    position = found + 1 - offset[k]
+            if place < 0:
+                if not edge <= t < next_edge:
+                    edge, next_edge = bounds_of(t, bounds)
+                place = open_place(k, position, cursors, index, pool, free)
+                if place < 0:
+                    return i
+                start[place] = edge
+                stop[place] = next_edge
+                here = slot[place]
+                rows[here] = 0
+                first[here] = times[i]
+                last[here] = times[i]
+                born[cursors[2]] = here
+                cursors[2] += 1
+            key, here = k, slot[place]
+            low, high = start[place], stop[place]
+            earliest, latest = times[i], times[i]
+        count += 1
+        earliest = min(earliest, times[i])
+        latest = max(latest, times[i])
+        slots[i] = here
+    if count > 0:
+        rows[here] += count
+        first[here] = min(first[here], earliest)
+        last[here] = max(last[here], latest)
+    return at.shape[0]
+
+
+@kernel
+def into_sessions(
+    times: Any,
+    keys: Any,
+    wanted: Any,
+    gap: int,
+    begin: int,
+    cursors: Any,
+    index: Any,
+    pool: Any,
+    free: Any,
+    cells: Any,
+    slots: Any,
+    born: Any,
+    older: Any,
+    newer: Any,
+) -> Any:
+    """Sessions by one gap; `start` and `stop` of a place are its first and last event."""
+    offset, size, room = index
+    start, stop, slot = pool
+    first, last, rows = cells
+    for i in range(begin, times.shape[0]):
+        if wanted is not None and not wanted[i]:
+            slots[i] = -1
+            continue
+        k, t = keys[i], times[i]
+        low, high = offset[k], offset[k] + size[k]
+        place = high - 1
+        if high > low and t < start[place]:
+            place = last_at_most(start, low, high, t)
+        # `place` is the last session that begins at or before t, or low - 1.
+        follows = place >= low and t - stop[place] <= gap
+        leads = place + 1 < high and start[place + 1] - t <= gap
+        if follows and leads:
+            # The event fuses two sessions.
+            here, gone = slot[place], slot[place + 1]
+            older[cursors[3]] = here
+            newer[cursors[3]] = gone
+            cursors[3] += 1
+            stop[place] = stop[place + 1]
+            rows[here] += rows[gone]
+            last[here] = last[gone]
+            close_place(k, place + 1, index, pool)
+        elif leads:
+            place += 1
+            start[place] = t
+            first[slot[place]] = t
+        elif not follows:
+            place = open_place(k, place + 1 - low, cursors, index, pool, free)
+            if place < 0:
+                return i
+            start[place] = t
+            stop[place] = t
+            rows[slot[place]] = 0
+            first[slot[place]] = t
+            last[slot[place]] = t
+            born[cursors[2]] = slot[place]
+            cursors[2] += 1
+        here = slot[place]
+        if t > stop[place]:
+            stop[place] = t
+            last[here] = t
+        rows[here] += 1
+        slots[i] = here
+    return times.shape[0]
+
+
+@kernel
+def lacks_room(present: Any, starts: Any, cursors: Any, index: Any, pool: Any) -> bool:
+    """Give each run room for the rows that come; whether the pool is too small for that."""
+    offset, size, room = index
+    start, stop, slot = pool
+    for g in range(present.shape[0]):
+        k = present[g]
+        more = starts[g + 1] - starts[g]
+        if size[k] + more <= room[k]:
+            continue
+        bigger = 2 * (size[k] + more)
+        top = cursors[0]
+        if top + bigger > start.shape[0]:
+            return True
+        for i in range(size[k]):
+            start[top + i] = start[offset[k] + i]
+            slot[top + i] = slot[offset[k] + i]
+        offset[k] = top
+        room[k] = bigger
+        cursors[0] = top + bigger
+    return False
+
+
+@kernel
+def merge_rows(present: Any, starts: Any, at: Any, born: Any, index: Any, pool: Any) -> None:
+    """Merge sorted rows into the runs of their keys, from the back; ties stay in arrival order."""
+    offset, size = index
+    start, slot, first = pool
+    for g in range(present.shape[0]):
+        k = present[g]
+        new = starts[g + 1] - 1
+        old = offset[k] + size[k] - 1
+        to = old + starts[g + 1] - starts[g]
+        size[k] += starts[g + 1] - starts[g]
+        while new >= starts[g]:
+            if old >= offset[k] and (
+                start[old] > at[new]
+                or (start[old] == at[new] and first[slot[old]] > first[born[new]])
+            ):
+                start[to] = start[old]
+                slot[to] = slot[old]
+                old -= 1
+            else:
+                start[to] = at[new]
+                slot[to] = born[new]
+                new -= 1
+            to -= 1

@@ -1,0 +1,202 @@
+"""The aggregate store: states of slices by slot, and the merging of slices into windows.
+
+States live in flat arrays, one per field of each component. Counts of columns that have never had
+a null are the rows of the slice and take no room of their own until the first null comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slicewise.aggregates import components as parts
+from slicewise.aggregates.base import Bound, Component, States, read, share, states_of
+from slicewise.codegen.kernel import kernel
+from slicewise.codegen.prelude import combine, identity, lift, load, store
+from slicewise.columns import Column
+from slicewise.slicing.runs import Runs
+from slicewise.slicing.slicer import Sliced
+
+ROWS = parts.rows()
+
+
+class Store:
+    """The states of the slices of one set of runs."""
+
+    def __init__(self, bounds: Sequence[Bound], runs: Runs) -> None:
+        self.bounds = list(bounds)
+        self.runs = runs
+        self.components = share(bounds)
+        self.states: list[States | None] = [None] * len(self.components)
+        self.combines = 0
+
+    def add(self, sliced: Sliced, columns: Mapping[str, Column]) -> None:
+        """Add the events of a batch to their slices, then fuse the slices that became one."""
+        older, newer = sliced.merged
+        for number, component in enumerate(self.components):
+            X, valid = read(component, columns, len(sliced.slots))
+            if component.algebra == ROWS.algebra and self.states[number] is None:
+                if valid is not None:
+                    self.states[number] = (self._parted(sliced, valid),)
+                continue
+            S = self._room(number, component)
+            algebra = component.algebra
+            fill_identity.specialise(algebra)(S, sliced.born)
+            add_events.specialise(algebra)(X, valid, sliced.slots, S)
+            if len(older):
+                fuse.specialise(algebra)(S, older, newer)
+        self.combines += len(sliced.slots) - len(sliced.born) + len(older)
+
+    def _parted(self, sliced: Sliced, valid: np.ndarray) -> np.ndarray:
+        """The rows of slices less the nulls of this batch, the first that has any."""
+        nulls = np.zeros(self.runs.slots, np.int64)
+        slots = sliced.slots[~valid]
+        np.add.at(nulls, slots[slots >= 0], 1)
+        for older, newer in zip(*sliced.merged, strict=True):
+            nulls[older] += nulls[newer]
+        return self.runs.rows - nulls
+
+    def _room(self, number: int, component: Component) -> States:
+        states = self.states[number]
+        size = self.runs.slots
+        if states is None:
+            states = component.algebra.new(size)
+        elif len(states[0]) < size:
+            fresh = component.algebra.new(size)
+            for new, old in zip(fresh, states, strict=True):
+                new[: len(old)] = old
+            states = fresh
+        self.states[number] = states
+        return states
+
+    def merge(self, left: np.ndarray, right: np.ndarray) -> list[States]:
+        """The states of each component over ranges of places `[left, right)` of the runs.
+
+        Ranges that follow each other with bounds that never fall share their work.
+        """
+        return [
+            self._merge(component.algebra, self._states(number), left, right)
+            for number, component in enumerate(self.components)
+        ]
+
+    def _states(self, number: int) -> States:
+        states = self.states[number]
+        return (self.runs.rows,) if states is None else states
+
+    def _merge(self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray) -> States:
+        out: States = algebra.new(len(left))
+        longest = int((right - left).max()) if len(left) else 0
+        spare = algebra.new(longest + 1)
+        self.combines += int(
+            merge_ranges.specialise(algebra)(S, self.runs.slot, left, right, spare, out)
+        )
+        return out
+
+    def extend(
+        self, states: Sequence[States], rows: np.ndarray, left: np.ndarray, right: np.ndarray
+    ) -> None:
+        """Combine the states of further ranges into those of `rows`, one after the other."""
+        for component, S, more in zip(
+            self.components, states, self.merge(left, right), strict=True
+        ):
+            extend.specialise(component.algebra)(S, rows, more)
+        self.combines += len(rows)
+
+    def rows(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """How many rows there are in ranges of places."""
+        return self._merge(ROWS.algebra, (self.runs.rows,), left, right)[0]
+
+    def lower(self, states: Sequence[States]) -> list[Column]:
+        """The results of every aggregate, given the merged states of every component."""
+        return [
+            bound.lower([states_of(c, self.components, states) for c in bound.components])
+            for bound in self.bounds
+        ]
+
+    def forget(self, slots: np.ndarray) -> None:
+        """Let go of objects in slots that are no longer used."""
+        for component, states in zip(self.components, self.states, strict=True):
+            if states is not None and not component.algebra.compiled:
+                states[0][slots] = None
+
+
+@kernel
+def fill_identity(S: Any, slots: Any) -> None:
+    """Make slots neutral."""
+    for slot in slots:
+        store(S, slot, identity())
+
+
+@kernel
+def add_events(X: Any, valid: Any, slots: Any, S: Any) -> None:
+    """Add each event to the state of its slot; neighbours of one slot stay in registers."""
+    here = -1
+    state = identity()
+    for i in range(slots.shape[0]):
+        slot = slots[i]
+        if slot < 0 or (valid is not None and not valid[i]):
+            continue
+        if slot != here:
+            if here >= 0:
+                store(S, here, state)
+            here = slot
+            state = load(S, slot)
+        state = combine(state, lift(X, i))
+    if here >= 0:
+        store(S, here, state)
+
+
+@kernel
+def fuse(S: Any, older: Any, newer: Any) -> None:
+    """Merge states pair by pair."""
+    for i in range(older.shape[0]):
+        store(S, older[i], combine(load(S, older[i]), load(S, newer[i])))
+
+
+@kernel
+def extend(S: Any, rows: Any, more: Any) -> None:
+    """Add states to others, each to the row it belongs to."""
+    for i in range(rows.shape[0]):
+        store(S, rows[i], combine(load(S, rows[i]), load(more, i)))
+
+
+@kernel
+def merge_ranges(S: Any, slot: Any, left: Any, right: Any, spare: Any, out: Any) -> int:
+    """Boundary aggregation over ranges of places.
+
+    A boundary lies somewhere in the range: `spare` has the aggregates from each place up to it,
+    `ahead` the aggregate from it to the range's end. When a range begins past the boundary, or
+    before the range ahead of it, the boundary moves to the end of that range.
+    """
+    combines = 0
+    origin, boundary, end = 0, 0, 0
+    ahead = identity()
+    for q in range(left.shape[0]):
+        l, r = left[q], right[q]
+        if l >= boundary or l < origin or r < end:
+            origin, boundary, end = l, r, r
+            state = load(S, slot[r - 1])
+            store(spare, r - 1 - l, state)
+            for i in range(r - 2, l - 1, -1):
+                state = combine(load(S, slot[i]), state)
+                store(spare, i - l, state)
+            combines += r - 1 - l
+            store(out, q, state)
+            continue
+        if r > end:
+            combines += r - end
+            if end == boundary:
+                ahead = load(S, slot[end])
+                end += 1
+                combines -= 1
+            while end < r:
+                ahead = combine(ahead, load(S, slot[end]))
+                end += 1
+        if end == boundary:
+            store(out, q, load(spare, l - origin))
+        else:
+            store(out, q, combine(load(spare, l - origin), ahead))
+            combines += 1
+    return combines

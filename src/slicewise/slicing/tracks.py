@@ -1,0 +1,394 @@
+"""Tracks: one way of slicing with the windows that share its slices.
+
+A track slices events, keeps their states, lists the window instances its slices make up, and
+evicts slices that no instance can need any more. Context-free windows of one measure share a
+track, sessions share another one, and windows that need rows share a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slicewise.aggregates.base import Bound
+from slicewise.codegen.kernel import kernel
+from slicewise.columns import Column
+from slicewise.slicing import row_triggers as rows
+from slicewise.slicing.runs import Runs, run
+from slicewise.slicing.slicer import Edges, slice_free, slice_rows, slice_sessions
+from slicewise.slicing.store import Store
+from slicewise.slicing.triggers import (
+    BEGINNING,
+    INFINITY,
+    FreeWindows,
+    Instances,
+    collect,
+    keep_from,
+    keep_sessions,
+    list_free,
+    list_sessions,
+    needed_from,
+)
+from slicewise.slicing.user_rows import UserRows
+from slicewise.windows import (
+    Cumulate,
+    Fixed,
+    Periodic,
+    Punctuated,
+    RowPeriodic,
+    RowsEveryTime,
+    Session,
+    Threshold,
+    TimeEveryRows,
+    UserWindow,
+    Window,
+)
+
+FREE = (Periodic, Cumulate, Fixed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Events of one call, ready for slicing.
+
+    `wanted` marks those that count; `None` means all. `marks` has, for each punctuated and
+    threshold window by its number, which events meet its condition. `arrival` numbers the first.
+    """
+
+    times: np.ndarray
+    keys: np.ndarray
+    columns: Mapping[str, Column]
+    wanted: np.ndarray | None
+    marks: Mapping[int, np.ndarray]
+    arrival: int
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def events(self) -> np.ndarray:
+        """The events as mappings from columns to values, the time included."""
+        return events_of(self.columns)
+
+
+def events_of(columns: Mapping[str, Column]) -> np.ndarray:
+    """Rows as mappings from columns to Python values."""
+    names = list(columns)
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    events = np.empty(len(columns[names[0]]), object)
+    events[:] = [dict(zip(names, row, strict=True)) for row in rows]
+    return events
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A window with its number in the operator and the least start of an instance it reports."""
+
+    number: int
+    window: Any
+    since: Any = BEGINNING
+
+
+class Track:
+    """What all tracks share."""
+
+    def __init__(self, bounds: Sequence[Bound], dtype: str = "i8") -> None:
+        self.runs = Runs(dtype)
+        self.store = Store(bounds, self.runs)
+        self.windows: list[Placed] = []
+
+    def set_windows(self, windows: Sequence[Placed]) -> None:
+        """Take over a new set of windows; slices that exist stay as they are."""
+        self.windows = list(windows)
+
+    def add(self, batch: Batch) -> None:
+        raise NotImplementedError
+
+    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
+        """The instances of these keys whose close point is in `(low, high]`."""
+        raise NotImplementedError
+
+    def floors(self, keys: np.ndarray, point: int) -> Sequence[Any]:
+        """For each key, the close point up to which instances are beyond change at `point`."""
+        return [point] * len(keys)
+
+    def needed(self, point: int) -> np.ndarray:
+        """For each key, its first place that an instance not complete at `point` can need."""
+        raise NotImplementedError
+
+    def evict(self, point: int) -> None:
+        """Drop the slices of which every instance is complete at `point`."""
+        if point >= INFINITY:
+            keep = self.runs.offset + self.runs.size
+        else:
+            keep = self.needed(point)
+        freed = self.runs.evict(keep)
+        if len(freed):
+            self.store.forget(freed)
+
+    def _keep(self) -> np.ndarray:
+        return self.runs.offset + self.runs.size
+
+    def _index(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+        runs = self.runs
+        return (
+            (runs.offset, runs.size, runs.base),
+            (runs.start, runs.slot, runs.first, runs.last),
+        )
+
+
+class FreeTrack(Track):
+    """Context-free windows over time."""
+
+    def set_windows(self, windows: Sequence[Placed]) -> None:
+        super().set_windows(windows)
+        dtype = self.runs.start.dtype.str
+        self.edges = Edges([placed.window for placed in windows], dtype)
+        self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
+
+    def add(self, batch: Batch) -> None:
+        sliced = slice_free(
+            self.runs, self.edges, batch.times, batch.times, batch.keys, batch.wanted
+        )
+        self.store.add(sliced, batch.columns)
+
+    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
+        points = (np.array([low]), np.array([high]))
+        return collect(list_free, self.runs, self.free.arrays(), keys, *points)
+
+    def needed(self, point: int) -> np.ndarray:
+        keep = self._keep()
+        least = np.array([self.free.needed_from(point)])
+        run(keep_from)(least, self.runs.keys, *self._index(), keep)
+        return keep
+
+
+class MeasureTrack(FreeTrack):
+    """Context-free windows over an advancing column.
+
+    An instance closes when an event at or past its end is below the watermark. `settled` is what
+    each key has reached for good: an event that falls behind it does not advance.
+    """
+
+    def __init__(self, bounds: Sequence[Bound], axis: str, dtype: str, *, rows: bool) -> None:
+        super().__init__(bounds, dtype)
+        self.axis = axis
+        self.rows = rows
+        self.settled = np.empty(0, dtype)
+        self.behind = 0
+
+    def add(self, batch: Batch) -> None:
+        column = batch.columns[self.axis]
+        at = column.values.astype(self.runs.start.dtype, copy=False)
+        wanted = np.ones(len(batch), np.bool_) if batch.wanted is None else batch.wanted
+        if column.valid is not None:
+            wanted = wanted & column.valid
+        if at.dtype.kind == "f":
+            wanted = wanted & np.isfinite(at)
+        self._admit()
+        behind = wanted & (at < self.settled[batch.keys])
+        if behind.any():
+            self.behind += int(behind.sum())
+            wanted = wanted & ~behind
+        if self.rows:
+            sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
+        else:
+            sliced = slice_free(self.runs, self.edges, at, batch.times, batch.keys, wanted)
+        self.store.add(sliced, batch.columns)
+
+    def _admit(self) -> None:
+        more = len(self.runs.offset) - len(self.settled)
+        if more > 0:
+            self.settled = np.append(self.settled, np.full(more, BEGINNING, self.settled.dtype))
+
+    def reached(self, point: int) -> np.ndarray:
+        """For each key, the greatest start of a slice with an event below `point`."""
+        self._admit()
+        if point >= INFINITY:
+            return np.full(len(self.settled), INFINITY, self.settled.dtype)
+        reached = self.settled.copy()
+        run(reach)(point, self.runs.keys, *self._index(), reached)
+        return reached
+
+    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
+        points = (self.reached(low)[keys], self.reached(high)[keys])
+        return collect(list_free, self.runs, self.free.arrays(), keys, *points)
+
+    def floors(self, keys: np.ndarray, point: int) -> Sequence[Any]:
+        self._admit()
+        floors: list[Any] = self.settled[keys].tolist()
+        return floors
+
+    def needed(self, point: int) -> np.ndarray:
+        keep = self._keep()
+        self.settled = self.reached(point)
+        least = run(needed_of_all)(self.free.arrays(), self.settled, self.runs.keys)
+        run(keep_from)(least, self.runs.keys, *self._index(), keep)
+        return keep
+
+
+@kernel
+def reach(point: int, keys: int, index: Any, pool: Any, reached: Any) -> None:
+    offset, size, base = index
+    start, slot, first, last = pool
+    for code in range(keys):
+        for place in range(offset[code] + size[code] - 1, offset[code] - 1, -1):
+            if first[slot[place]] < point:
+                reached[code] = max(reached[code], start[place])
+                break
+
+
+@kernel
+def needed_of_all(windows: Any, settled: Any, keys: int) -> Any:
+    """What `needed_from` says for each key."""
+    least = settled.copy()
+    for code in range(keys):
+        if settled[code] > BEGINNING:
+            least[code] = needed_from(windows, settled[code])
+    return least
+
+
+class SessionTrack(Track):
+    """Sessions of any gaps, cut by the smallest."""
+
+    def set_windows(self, windows: Sequence[Placed]) -> None:
+        super().set_windows(windows)
+        gaps = [placed.window.gap for placed in windows]
+        self.gap = min(gaps, default=1)
+        self.widest = max(gaps, default=1)
+        self.arrays = (
+            np.array([placed.number for placed in windows], np.int64),
+            np.array(gaps, np.int64),
+            np.array([placed.since for placed in windows], np.int64),
+        )
+
+    def add(self, batch: Batch) -> None:
+        sliced = slice_sessions(self.runs, self.gap, batch.times, batch.keys, batch.wanted)
+        self.store.add(sliced, batch.columns)
+        gone = sliced.merged[1]
+        if len(gone):
+            self.runs.release(gone)
+            self.store.forget(gone)
+
+    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
+        return collect(list_sessions, self.runs, *self.arrays, keys, low, high)
+
+    def needed(self, point: int) -> np.ndarray:
+        keep = self._keep()
+        run(keep_sessions)(self.widest, point, self.runs.keys, *self._index(), keep)
+        return keep
+
+
+class RowTrack(Track):
+    """Windows that need the rows themselves, in the order of (time, arrival)."""
+
+    def set_windows(self, windows: Sequence[Placed]) -> None:
+        super().set_windows(windows)
+        free = [placed for placed in windows if isinstance(placed.window, FREE)]
+        self.free = FreeWindows.of([(p.number, p.window, p.since) for p in free], "i8")
+        known: dict[int, np.ndarray] = getattr(self, "marks", {})
+        self.marks = {
+            placed.number: known.get(placed.number, np.zeros(self.runs.slots, np.bool_))
+            for placed in windows
+            if isinstance(placed.window, Punctuated | Threshold)
+        }
+        users: dict[int, UserRows] = getattr(self, "users", {})
+        self.users = {
+            placed.number: users.get(placed.number, UserRows(placed.window))
+            for placed in windows
+            if isinstance(placed.window, UserWindow)
+        }
+        # Where sessions of a greatest length begin in each key, by window.
+        self.anchors: dict[int, np.ndarray] = getattr(self, "anchors", {})
+        # The events themselves, as user windows see them; by slot.
+        self.events = getattr(self, "events", np.empty(0, object))
+
+    def add(self, batch: Batch) -> None:
+        sliced = slice_rows(
+            self.runs, batch.times, batch.times, batch.keys, batch.wanted, batch.arrival
+        )
+        self.store.add(sliced, batch.columns)
+        rows = sliced.slots >= 0
+        if self.users:
+            fresh = np.empty(self.runs.slots - len(self.events), object)
+            self.events = np.concatenate([self.events, fresh])
+            self.events[sliced.slots[rows]] = batch.events()[rows]
+        for number, marks in self.marks.items():
+            if len(marks) < self.runs.slots:
+                more = np.zeros(self.runs.slots - len(marks), np.bool_)
+                marks = self.marks[number] = np.concatenate([marks, more])
+            marks[sliced.slots[rows]] = batch.marks[number][rows]
+
+    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
+        found = []
+        if len(self.free.numbers):
+            points = (np.array([low]), np.array([high]))
+            found.append(collect(list_free, self.runs, self.free.arrays(), keys, *points))
+        for placed in self.windows:
+            listing = self._calls(placed)
+            if listing is not None:
+                item, arguments = listing[0], listing[1]
+                found.append(
+                    collect(
+                        item, self.runs, placed.number, *arguments, placed.since, keys, low, high
+                    )
+                )
+            elif placed.number in self.users:
+                user = self.users[placed.number]
+                found.append(
+                    user.instances(placed.number, placed.since, self.runs, self.events, keys, high)
+                )
+        return Instances.concatenate(found)
+
+    def needed(self, point: int) -> np.ndarray:
+        keep = self._keep()
+        index = self._index()
+        if len(self.free.numbers):
+            least = np.array([min(self.free.needed_from(point), point)])
+            run(keep_from)(least, self.runs.keys, *index, keep)
+        for placed in self.windows:
+            listing = self._calls(placed)
+            if listing is not None:
+                _, arguments, item = listing
+                limits = self._without_limits(placed, arguments)
+                run(item)(*limits, point, self.runs.keys, *index, keep)
+        for user in self.users.values():
+            user.needed(self.runs, keep)
+        return keep
+
+    def _without_limits(self, placed: Placed, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        # Runs shorter than `min_rows` are kept as long as others: they may still grow.
+        return arguments[:1] if isinstance(placed.window, Threshold) else arguments
+
+    def _anchors(self, number: int) -> np.ndarray:
+        anchors = self.anchors.get(number, np.empty(0, np.int64))
+        more = len(self.runs.offset) - len(anchors)
+        if more:
+            # A window that is new to a key begins with the first row that is known.
+            anchors = np.append(anchors, self.runs.base[len(anchors) :])
+            self.anchors[number] = anchors
+        return anchors
+
+    def _calls(self, placed: Placed) -> tuple[Any, tuple[Any, ...], Any] | None:
+        """The listing kernel of a window, its arguments, and the kernel that says what to keep."""
+        window: Window = placed.window
+        if isinstance(window, Session):
+            longest = INFINITY if window.max_length is None else window.max_length
+            limits = (window.gap, longest, self._anchors(placed.number))
+            return rows.list_bounded_sessions, limits, rows.keep_bounded_sessions
+        if isinstance(window, RowPeriodic):
+            return rows.list_row_windows, (window.length, window.every), rows.keep_row_windows
+        if isinstance(window, TimeEveryRows):
+            arguments = (window.length, window.every)
+            return rows.list_opened_by_rows, arguments, rows.keep_opened_by_rows
+        if isinstance(window, RowsEveryTime):
+            steps = (window.length, window.every, window.origin)
+            return rows.list_last_rows, steps, rows.keep_last_rows
+        if isinstance(window, Punctuated):
+            return rows.list_punctuated, (self.marks[placed.number],), rows.keep_punctuated
+        if isinstance(window, Threshold):
+            marked = (self.marks[placed.number], window.min_rows)
+            return rows.list_threshold, marked, rows.keep_threshold
+        return None

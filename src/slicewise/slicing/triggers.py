@@ -1,0 +1,283 @@
+"""The window manager's arithmetic: which window instances the slices of a key make up.
+
+Every function lists instances as (window, key, start, end, left, right, close), where
+`[left, right)` are places in the runs, and only those whose close point lies in `(low, high]`.
+The close point of an instance is the least watermark at which it is complete. Instances without
+an event are never looked at: the loops go from slice to slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slicewise.codegen.kernel import kernel
+from slicewise.slicing.runs import Runs, first_at_least, run
+from slicewise.windows import Cumulate, Fixed, Periodic
+
+# Times stay within these, so that sums of two never overflow.
+BEGINNING, INFINITY = -(2**62), 2**62
+
+PERIODIC, CUMULATE, FIXED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instances:
+    """Window instances, one array per property."""
+
+    window: np.ndarray
+    key: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    close: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.window)
+
+    @staticmethod
+    def concatenate(parts: Sequence[Instances]) -> Instances:
+        if len(parts) == 1:
+            return parts[0]
+        names = Instances.__slots__
+        return Instances(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+    def take(self, rows: np.ndarray) -> Instances:
+        return Instances(*(getattr(self, name)[rows] for name in self.__slots__))
+
+
+def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
+    """Run a listing kernel with room enough for what it finds."""
+    room = 1024
+    kind = runs.start.dtype
+    while True:
+        whole = [np.empty(room, np.int64) for _ in range(4)]
+        bounds = [np.empty(room, kind) for _ in range(3)]
+        out = (whole[0], whole[1], bounds[0], bounds[1], whole[2], whole[3], bounds[2])
+        index = (runs.offset, runs.size, runs.base)
+        pool = (runs.start, runs.slot, runs.first, runs.last)
+        found = run(item)(*arguments, index, pool, out)
+        if found <= room:
+            return Instances(*(array[:found] for array in out))
+        room = found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeWindows:
+    """Context-free windows as arrays; `numbers` are their numbers in the operator."""
+
+    numbers: np.ndarray
+    kinds: np.ndarray
+    origins: np.ndarray
+    everys: np.ndarray
+    lengths: np.ndarray
+    since: np.ndarray
+
+    @staticmethod
+    def of(
+        windows: Sequence[tuple[int, Periodic | Cumulate | Fixed, Any]], dtype: str
+    ) -> FreeWindows:
+        kinds = [
+            FIXED if isinstance(w, Fixed) else CUMULATE if isinstance(w, Cumulate) else PERIODIC
+            for _, w, _ in windows
+        ]
+        origins = [w.start if isinstance(w, Fixed) else w.origin for _, w, _ in windows]
+        everys = [1 if isinstance(w, Fixed) else w.every for _, w, _ in windows]
+        return FreeWindows(
+            np.array([number for number, _, _ in windows], np.int64),
+            np.array(kinds, np.int64),
+            np.array(origins, dtype),
+            np.array(everys, dtype),
+            np.array([w.length for _, w, _ in windows], dtype),
+            np.array([since for _, _, since in windows], dtype),
+        )
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return (
+            self.numbers,
+            self.kinds,
+            self.origins,
+            self.everys,
+            self.lengths,
+            self.since,
+        )
+
+    def needed_from(self, point: Any) -> Any:
+        """The least measure that an instance ending after `point` can hold."""
+        return run(needed_from)(self.arrays(), point)
+
+
+@kernel
+def note(
+    out: Any, count: int, w: int, code: int, begin: Any, end: Any, l: int, r: int, close: Any
+) -> None:
+    """Write one instance, if there is room."""
+    window, key, begins, ends, left, right, closes = out
+    if count < window.shape[0]:
+        window[count] = w
+        key[count] = code
+        begins[count] = begin
+        ends[count] = end
+        left[count] = l
+        right[count] = r
+        closes[count] = close
+
+
+@kernel
+def first_after(kind: int, origin: Any, every: Any, length: Any, t: Any) -> int:
+    """The number of the first instance that ends after `t`."""
+    if kind == FIXED:
+        return 0 if origin + length > t else 1
+    if kind == CUMULATE:
+        steps = -int(-length // every)
+        turn = int((t - origin) // length)
+        k = turn * steps + int((t - origin - turn * length) // every)
+    else:
+        k = int((t - origin - length) // every) + 1
+    # Exact for whole numbers; quotients of fractions round, and the bounds themselves decide.
+    while bounds_at(kind, origin, every, length, k)[1] <= t:
+        k += 1
+    while bounds_at(kind, origin, every, length, k - 1)[1] > t:
+        k -= 1
+    return k
+
+
+@kernel
+def bounds_at(kind: int, origin: Any, every: Any, length: Any, k: int) -> Any:
+    """Start and end of instance `k`."""
+    if kind == CUMULATE:
+        steps = -int(-length // every)
+        turn = k // steps
+        begin = origin + turn * length
+        return begin, begin + min((k - turn * steps + 1) * every, length)
+    begin = origin + k * every
+    return begin, begin + length
+
+
+@kernel
+def needed_from(windows: Any, point: Any) -> Any:
+    numbers, kinds, origins, everys, lengths, since = windows
+    least = point
+    for w in range(numbers.shape[0]):
+        k = first_after(kinds[w], origins[w], everys[w], lengths[w], point)
+        if kinds[w] == FIXED and k > 0:
+            continue
+        least = min(least, bounds_at(kinds[w], origins[w], everys[w], lengths[w], k)[0])
+    return least
+
+
+@kernel
+def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: Any, out: Any) -> int:
+    """Context-free windows. `low` and `high` have one value for all keys, or one for each."""
+    numbers, kinds, origins, everys, lengths, since = windows
+    offset, size, base = index
+    start, slot, first, last = pool
+    count = 0
+    single = low.shape[0] == 1
+    for w in range(numbers.shape[0]):
+        kind, origin, every, length = kinds[w], origins[w], everys[w], lengths[w]
+        if single:
+            # Nothing of this window closes now: the common case with many windows.
+            k = first_after(kind, origin, every, length, low[0])
+            if (kind == FIXED and k > 0) or bounds_at(kind, origin, every, length, k)[1] > high[0]:
+                continue
+        for j in range(keys.shape[0]):
+            code = keys[j]
+            n = size[code]
+            if n == 0:
+                continue
+            a = offset[code]
+            z = a + n
+            lowest = low[0] if single else low[j]
+            highest = high[0] if single else high[j]
+            k = first_after(kind, origin, every, length, max(lowest, start[a]))
+            begin, end = bounds_at(kind, origin, every, length, k)
+            if end > highest or start[z - 1] < begin:
+                continue
+            l = first_at_least(start, a, z, begin)
+            r = l
+            while l < z and end <= highest:
+                if kind == FIXED and k > 0:
+                    break
+                c = start[l]
+                if c >= end:
+                    k = max(k + 1, first_after(kind, origin, every, length, c))
+                else:
+                    if r < l:
+                        r = l
+                    while r < z and start[r] < end:
+                        r += 1
+                    if begin >= since[w]:
+                        note(out, count, numbers[w], code, begin, end, l, r, end)
+                        count += 1
+                    k += 1
+                begin, end = bounds_at(kind, origin, every, length, k)
+                while l < z and start[l] < begin:
+                    l += 1
+    return count
+
+
+@kernel
+def list_sessions(
+    numbers: Any,
+    gaps: Any,
+    since: Any,
+    keys: Any,
+    low: int,
+    high: int,
+    index: Any,
+    pool: Any,
+    out: Any,
+) -> int:
+    """Sessions of every gap, made of the slices of the smallest one."""
+    offset, size, base = index
+    start, slot, first, last = pool
+    count = 0
+    for w in range(numbers.shape[0]):
+        gap = gaps[w]
+        for code in keys:
+            z = offset[code] + size[code]
+            l = offset[code]
+            while l < z:
+                r = l + 1
+                while r < z and first[slot[r]] - last[slot[r - 1]] <= gap:
+                    r += 1
+                end = last[slot[r - 1]] + gap
+                if low < end + 1 <= high and first[slot[l]] >= since[w]:
+                    note(out, count, numbers[w], code, first[slot[l]], end, l, r, end + 1)
+                    count += 1
+                l = r
+    return count
+
+
+@kernel
+def keep_sessions(gap: int, point: int, keys: int, index: Any, pool: Any, keep: Any) -> None:
+    """The first place of each run that a session not complete at `point` can need."""
+    offset, size, base = index
+    start, slot, first, last = pool
+    for code in range(keys):
+        z = offset[code] + size[code]
+        l = offset[code]
+        while l < z:
+            r = l + 1
+            while r < z and first[slot[r]] - last[slot[r - 1]] <= gap:
+                r += 1
+            if last[slot[r - 1]] + gap + 1 > point:
+                break
+            l = r
+        keep[code] = min(keep[code], l)
+
+
+@kernel
+def keep_from(least: Any, keys: int, index: Any, pool: Any, keep: Any) -> None:
+    """The first place of each run that starts at or after `least`, one value or one per key."""
+    offset, size, base = index
+    start, slot, first, last = pool
+    for code in range(keys):
+        bound = least[0] if least.shape[0] == 1 else least[code]
+        z = offset[code] + size[code]
+        keep[code] = min(keep[code], first_at_least(start, offset[code], z, bound))

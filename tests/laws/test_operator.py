@@ -1,0 +1,131 @@
+"""The operator emits exactly what the definitions say, whatever comes in whatever order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slicewise as sw
+from slicewise.aggregates.base import Aggregate
+from slicewise.testing import Oracle, assert_same_rows, fold
+from slicewise.testing.strategies import KINDS, Row, Step, events, steps, windows
+from slicewise.windows import UserWindow, Window
+
+AGGREGATES: list[list[Aggregate]] = [
+    [sw.agg.sum("x"), sw.agg.count(), sw.agg.mean("x")],
+    [sw.agg.max("x"), sw.agg.min("x"), sw.agg.count("x"), sw.agg.std("x")],
+    [sw.agg.collect("x"), sw.agg.sum("x")],
+    [sw.agg.first("x"), sw.agg.last("s"), sw.agg.concat("s")],
+]
+aggregates = st.sampled_from(AGGREGATES)
+keys = st.sampled_from([None, "k", ["k"], ["k", "flag"]])
+
+
+def without_retracted_values(rows: Iterable[Any]) -> list[Any]:
+    """A retraction names an instance; its values say nothing."""
+    blanked = []
+    for row in rows:
+        if row.retracted:
+            row = replace(row, values={}) if isinstance(row, sw.Result) else row._replace(values={})
+        blanked.append(row)
+    return blanked
+
+
+def assert_follows(op: sw.Operator, oracle: Oracle, script: list[Step]) -> None:
+    for verb, given_ in script:
+        ours: Any = op.process(given_) if verb == "process" else op.advance(given_)
+        theirs: Any = oracle.process(given_) if verb == "process" else oracle.advance(given_)
+        if verb == "advance" or op.ordered:
+            assert_same_rows(without_retracted_values(ours), without_retracted_values(theirs))
+    assert op.stats.late_dropped == len(oracle.late)
+    assert op.stats.bad == len(oracle.bad)
+
+
+def revisable(defined: list[Window]) -> list[Window]:
+    """The windows that may be revised; user windows see each event once."""
+    kept = [window for window in defined if not isinstance(window, UserWindow)]
+    return kept or [sw.tumbling(5)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_window_alone_emits_what_it_is_defined_to(kind: str) -> None:
+    @given(KINDS[kind]("w"), aggregates, keys, steps(), st.sampled_from(["on_close", "final"]))
+    def check(window: Window, aggs: list[Aggregate], by: Any, script: list[Step], emit: Any) -> None:
+        made = {"windows": [window], "aggs": aggs, "time": "t", "by": by, "emit": emit}
+        assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+    check()
+
+
+@given(windows(), aggregates, keys, steps(), st.integers(0, 30))
+def test_mixed_windows_with_lateness_are_revised_and_retracted(
+    defined: list[Window], aggs: list[Aggregate], by: Any, script: list[Step], lateness: int
+) -> None:
+    made: dict[str, Any] = {"windows": revisable(defined), "aggs": aggs, "time": "t", "by": by}
+    assert_follows(
+        sw.Operator(**made, lateness=lateness), Oracle(**made, lateness=lateness), script
+    )
+
+
+@given(windows(), aggregates, steps(), st.integers(0, 30))
+def test_early_results_come_whenever_something_changed(
+    defined: list[Window], aggs: list[Aggregate], script: list[Step], lateness: int
+) -> None:
+    made: dict[str, Any] = {"windows": revisable(defined), "aggs": aggs, "time": "t", "by": "k"}
+    made |= {"lateness": lateness, "emit": "on_update"}
+    assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+
+@given(windows(), aggregates, steps(), st.integers(0, 30))
+def test_final_results_come_once(
+    defined: list[Window], aggs: list[Aggregate], script: list[Step], lateness: int
+) -> None:
+    made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
+    made |= {"lateness": lateness, "emit": "final"}
+    assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+
+@given(windows(), aggregates, keys, steps(ordered=True))
+def test_ordered_events_are_answered_as_they_come(
+    defined: list[Window], aggs: list[Aggregate], by: Any, script: list[Step]
+) -> None:
+    made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": by}
+    made["ordered"] = True
+    assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+
+@given(windows(), events(distinct_times=True), st.randoms(use_true_random=False), st.integers(1, 9))
+def test_arrival_order_and_batch_size_do_not_change_the_answer(
+    defined: list[Window], rows: list[Row], random: Any, size: int
+) -> None:
+    shuffled = random.sample(rows, len(rows))
+    answers = []
+    for arriving, step in ((rows, len(rows) + 1), (shuffled, size)):
+        op = sw.Operator(
+            windows=defined, aggs=AGGREGATES[2], time="t", by="k", emit="final", lateness=0
+        )
+        for begin in range(0, len(arriving), step):
+            op.process(arriving[begin : begin + step])
+        answers.append(fold(op.advance(math.inf)))
+    assert answers[0] == answers[1]
+
+
+@given(windows(), steps(bounded=False), st.integers(0, 30))
+def test_after_the_end_further_watermarks_return_nothing(
+    defined: list[Window], script: list[Step], lateness: int
+) -> None:
+    op = sw.Operator(
+        windows=revisable(defined), aggs=AGGREGATES[0], time="t", by="k", lateness=lateness
+    )
+    for verb, given_ in script:
+        op.process(given_) if verb == "process" else op.advance(given_)
+    op.advance(math.inf)
+    assert op.advance(math.inf) == []
+    assert op.advance(-5) == []
+    assert op.stats.slices == 0
