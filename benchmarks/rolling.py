@@ -66,7 +66,7 @@ def polars_groups(data: pl.DataFrame) -> pl.DataFrame:
         data.with_row_index("row")
         .group_by("k", maintain_order=True)
         .agg("row", "t", "x", *rolled)
-        .explode(pl.exclude("k"))
+        .explode("row", "t", "x", *NAMES)
         .sort("row")
     )
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slicewise.codegen.algebra import NOTHING
-from slicewise.codegen.kernel import kernel
+from slicewise.codegen.kernel import Kernel, kernel
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError
 
@@ -120,7 +121,8 @@ def _by_code(
     return starts, order, placed
 
 
-def _run(item: Any) -> Any:
+@cache
+def _run(item: Kernel) -> Any:
     return item.specialise(NOTHING)
 
 

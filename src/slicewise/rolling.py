@@ -257,6 +257,7 @@ class Sweep:
     def _blocks(self, length: int, *, by_rows: bool) -> Iterator[Block]:
         times, starts = self.groups.times, self.groups.starts
         ends = None if by_rows else self.ends
+        by_count, by_time = row_firsts.specialise(NOTHING), time_firsts.specialise(NOTHING)
         cursor = np.zeros(2, np.int64)
         begin = 0
         while begin < self.size or begin == 0:
@@ -265,11 +266,10 @@ class Sweep:
                 stop = int(ends[stop - 1])  # rows of one time stay together
             firsts = np.empty(stop - begin, np.int64)
             if by_rows:
-                row_firsts.specialise(NOTHING)(starts, length, cursor, begin, firsts)
+                by_count(starts, length, cursor, begin, firsts)
                 longest = min(length, self.size)
             else:
-                find = time_firsts.specialise(NOTHING)
-                longest = find(times, starts, length, ends, cursor, begin, firsts)
+                longest = by_time(times, starts, length, ends, cursor, begin, firsts)
             yield Block(begin, firsts, None if ends is None else ends[begin:stop], longest)
             begin = max(stop, 1)
 

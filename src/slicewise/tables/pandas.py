@@ -55,10 +55,14 @@ class PandasTable:
         return Column.from_arrow(self.arrow(name))
 
     def with_columns(self, new: Mapping[str, Column]) -> pd.DataFrame:
-        arrays = {name: _values(column) for name, column in new.items()}
-        added = pd.DataFrame(arrays, index=self.data.index, copy=False)
-        # The input is copied, or else who changes the result would change both; what is new is not.
-        return pd.concat([self.data.copy(), added], axis=1, copy=False)
+        # The input is copied, or else who changes the result would change both. What is new is
+        # not, and `concat` would do that too.
+        known = [self.data.iloc[:, k].array.copy() for k in range(self.data.shape[1])]
+        arrays = [*known, *map(_values, new.values())]
+        made = pd.DataFrame(dict(enumerate(arrays)), index=self.data.index, copy=False)
+        made.columns = self.data.columns.append(pd.Index(list(new)))
+        made.attrs = dict(self.data.attrs)
+        return made
 
 
 def _values(column: Column) -> Any:
