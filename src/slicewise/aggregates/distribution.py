@@ -108,7 +108,7 @@ class Quantile(OfMultiset):
         low, high = values[np.searchsorted(ends, [below, math.ceil(place)], side="right")].tolist()
         if low == high or place == below:
             return float(low)  # also keeps an infinity from being subtracted from itself
-        return float(low + (high - low) * (place - below))
+        return float(low) + float(high - low) * (place - below)
 
     def _result(self, column: str, kind: pa.DataType) -> pa.DataType:
         import pyarrow as pa

@@ -26,24 +26,14 @@ class Rope:
     [1, 2, 3]
     """
 
-    __slots__ = ("parts", "size")
+    __slots__ = ("halves", "size", "values")
 
-    def __init__(self, values: tuple[Any, ...] = ()) -> None:
-        self.size = len(values)
-        self.parts: tuple[Any, ...] = values
-
-    @staticmethod
-    def _of(older: Rope, newer: Rope) -> Rope:
-        rope = Rope.__new__(Rope)
-        rope.size = older.size + newer.size
-        rope.parts = (older, newer)
-        return rope
-
-    @property
-    def _is_leaf(self) -> bool:
-        return len(self.parts) == self.size and not (
-            self.size == 2 and isinstance(self.parts[0], Rope)
-        )
+    def __init__(
+        self, values: tuple[Any, ...] = (), halves: tuple[Rope, Rope] | None = None
+    ) -> None:
+        self.values = values
+        self.halves = halves
+        self.size: int = len(values) if halves is None else halves[0].size + halves[1].size
 
     def __len__(self) -> int:
         return self.size
@@ -55,21 +45,21 @@ class Rope:
             return Rope(tuple(self) + tuple(newer))
         # Events come one by one, at the new end or, in scans backwards, at the old one: let the
         # outermost part grow to a chunk before a new node is made.
-        if not self._is_leaf and self.parts[1].size + newer.size <= CHUNK:
-            return Rope._of(self.parts[0], self.parts[1] + newer)
-        if not newer._is_leaf and self.size + newer.parts[0].size <= CHUNK:
-            return Rope._of(self + newer.parts[0], newer.parts[1])
-        return Rope._of(self, newer)
+        if self.halves is not None and self.halves[1].size + newer.size <= CHUNK:
+            return Rope(halves=(self.halves[0], self.halves[1] + newer))
+        if newer.halves is not None and self.size + newer.halves[0].size <= CHUNK:
+            return Rope(halves=(self + newer.halves[0], newer.halves[1]))
+        return Rope(halves=(self, newer))
 
     def leaves(self) -> Iterator[tuple[Any, ...]]:
         """The values, oldest first, as the tuples that hold them."""
-        waiting = [self]
+        waiting = [self]  # a rope is as deep as it is long, too deep for recursion
         while waiting:
             rope = waiting.pop()
-            if rope._is_leaf:
-                yield rope.parts
+            if rope.halves is None:
+                yield rope.values
             else:
-                waiting += (rope.parts[1], rope.parts[0])
+                waiting += reversed(rope.halves)
 
     def __iter__(self) -> Iterator[Any]:
         for leaf in self.leaves():
@@ -82,7 +72,7 @@ class Rope:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rope):
             return NotImplemented
-        return self.size == other.size and all(a == b for a, b in zip(self, other, strict=True))
+        return tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))

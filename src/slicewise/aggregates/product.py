@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class Product(Aggregate):
         return older * newer
 
     def lower(self, state: Any) -> Any:
-        return state
+        return float(state) if isinstance(state, Decimal) else state
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
         (column,) = bound_columns(self)

@@ -57,8 +57,8 @@ def check_aggregate(aggregate: Aggregate | type[Aggregate], examples: Iterable[A
             f"given: {len(events)}."
         )
     laws = _Laws(aggregate, events)
-    laws.identity_is_neutral()
     laws.combine_leaves_its_arguments()
+    laws.identity_is_neutral()
     laws.combine_is_associative()
     if aggregate.commutative:
         laws.combine_commutes()
