@@ -186,6 +186,32 @@ def test_results_of_python_objects_may_change_their_type_on_the_way() -> None:
     assert found["x_odd_1"] == [None if x < 300 else x if x < 600 else x / 2 for x in range(size)]
 
 
+@pytest.mark.parametrize("over", [1, 7, 100, 5000, sw.rows(64)])
+def test_a_row_costs_at_most_three_combines_whatever_the_span(over: Any) -> None:
+    combines = []
+
+    class Counted(sw.Aggregate):
+        compile = False
+
+        def identity(self) -> int:
+            return 0
+
+        def lift(self, value: int) -> int:
+            return value
+
+        def combine(self, older: int, newer: int) -> int:
+            combines.append(1)
+            return older + newer
+
+        def lower(self, state: int) -> int:
+            return state
+
+    size = 2000
+    x = np.random.default_rng(5).integers(0, 9, size)
+    sums({"t": np.cumsum(x), "x": x}, by=None, over=over, aggs=Counted("x"))
+    assert 0 < len(combines) <= 3 * size
+
+
 # Kinds of tables.
 
 
