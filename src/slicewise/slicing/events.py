@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,16 @@ def column_of(name: str, values: Any) -> Column:
         ) from error
 
 
-def usable_times(column: Column, name: str) -> tuple[np.ndarray, np.ndarray | None]:
+class Times(NamedTuple):
+    """Times of events. `usable` is `None` when all are; then `low` and `high` are their bounds."""
+
+    values: np.ndarray
+    usable: np.ndarray | None
+    low: int
+    high: int
+
+
+def usable_times(column: Column, name: str) -> Times:
     """Times in microseconds, or in the column's own unit for plain numbers, and which are usable.
 
     Null, NaN, fractions of plain numbers and times beyond `LATEST` are not.
@@ -110,7 +119,7 @@ def usable_times(column: Column, name: str) -> tuple[np.ndarray, np.ndarray | No
     values, valid = column.values, column.valid
     multiply, divide = 1, 1
     if types.is_null(kind):
-        return np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_)
+        return Times(np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_), 0, 0)
     if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind):
         multiply, divide = UNITS[kind.unit]
     elif types.is_date32(kind):
@@ -127,19 +136,24 @@ def usable_times(column: Column, name: str) -> tuple[np.ndarray, np.ndarray | No
             f"A time column holds timestamps, dates or whole numbers; {name!r} holds {kind}. "
             "Cast it first, for example with `pandas.to_datetime` or polars' `str.to_datetime`."
         )
-    if len(values) and values.dtype.kind != "f":
-        low, high = int(values.min()), int(values.max())
-        reach = LATEST * divide // multiply
-        if low <= -reach or high >= reach:
-            inside = (values > -reach) & (values < reach)
-            valid = inside if valid is None else valid & inside
-            values = np.where(inside, values, 0)
+    reach = LATEST * divide // multiply
+    low, high = int(values.min()), int(values.max())
+    if low <= -reach or high >= reach:
+        inside = (values > -reach) & (values < reach)
+        valid = inside if valid is None else valid & inside
+        values = np.where(inside, values, 0)
     times = values.astype(np.int64, copy=False)
     if multiply != 1:
         times = times * multiply
     if divide != 1:
         times = times // divide
-    return times, None if valid is None or valid.all() else valid
+    if valid is not None:
+        return Times(times, None, *_reach(times)) if valid.all() else Times(times, valid, 0, 0)
+    return Times(times, None, low * multiply // divide, high * multiply // divide)
+
+
+def _reach(times: np.ndarray) -> tuple[int, int]:
+    return int(times.min()), int(times.max())
 
 
 def fitted(column: Column, kind: pa.DataType, name: str) -> Column:

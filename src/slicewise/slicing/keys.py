@@ -24,6 +24,7 @@ class Keys:
         self.values: list[tuple[Any, ...]] = [] if columns else [()]
         self._codes: dict[tuple[Any, ...], int] = {} if columns else {(): 0}
         # Whole numbers find their code in a table of their own, without Python.
+        self._zeros = np.zeros(0, np.int64)
         self._table = np.full((2, 16), -1, np.int64)
 
     def __len__(self) -> int:
@@ -32,7 +33,9 @@ class Keys:
     def codes(self, columns: Sequence[Column], size: int) -> np.ndarray:
         """The code of each of `size` events."""
         if not columns:
-            return np.zeros(size, np.int64)
+            if len(self._zeros) < size:
+                self._zeros = np.zeros(size, np.int64)
+            return self._zeros[:size]
         if len(columns) == 1 and columns[0].values.dtype.kind == "i" and columns[0].valid is None:
             return self._whole(columns[0].values.astype(np.int64, copy=False), columns[0])
         local, count = encode([column.to_arrow() for column in columns])

@@ -32,7 +32,7 @@ from slicewise.slicing.emission import (
     prints_of,
     retractions,
 )
-from slicewise.slicing.events import Columns, fitted, names, usable_times
+from slicewise.slicing.events import Columns, Times, fitted, names, usable_times
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.plan import Plan, context_free, needs_rows, plan
 from slicewise.slicing.tracks import (
@@ -127,6 +127,8 @@ class Operator:
         self._time_type: pa.DataType | None = None
         self._keys = Keys(self.by)
         self._key_arrays: list[pa.Array] = []
+        self._codes = np.empty(0, np.int64)
+        self._nothing: pa.Table | None = None
         self._emitted = Emitted()
         self._dirty: list[np.ndarray] = []
         self._newest = BEGINNING
@@ -281,46 +283,55 @@ class Operator:
         size = columns.rows
         if not size:
             return
-        times, usable = self._times(columns)
+        given = self._times(columns)
         self._bind(columns)
-        marks, usable = self._marks(columns, usable)
-        horizon = self._horizon(self.watermark)
+        marks, usable = self._marks(columns, given.usable)
         self.stats.events += size
-        wanted = usable
-        if usable is not None:
-            self.stats.bad += int(size - usable.sum())
-        timely = times >= horizon
-        if not timely.all():
-            wanted = timely if usable is None else usable & timely
-            late = int((~timely if usable is None else usable & ~timely).sum())
-            self.stats.late_dropped += late
+        wanted = self._wanted(given, usable, columns)
+        times, low, high = given.values, given.low, given.high
         if wanted is not None:
-            if wanted.all():
-                wanted = None
-            else:
-                self._late.append(columns.table(np.flatnonzero(~wanted)))
+            chosen = times[wanted]
+            if not len(chosen):
+                return
+            low, high = int(chosen.min()), int(chosen.max())
         if self.ordered:
             self._check_order(times, wanted)
         keys = self._keys.codes([columns[name] for name in self.by], size)
-        chosen = times if wanted is None else times[wanted]
-        if not len(chosen):
-            return
-        self._newest = max(self._newest, int(chosen.max()))
-        self._note_changes(times, keys, wanted)
+        self._newest = max(self._newest, high)
+        self._note_changes(times, keys, wanted, low)
         arrival = self.stats.events - size
-        events = Batch(times, keys, columns, wanted, marks, arrival)
+        events = Batch(times, keys, columns, wanted, marks, arrival, low, high)
         for track in self._tracks.values():
             track.runs.admit(len(self._keys))
             track.add(events)
 
-    def _times(self, columns: Columns) -> tuple[np.ndarray, np.ndarray | None]:
+    def _wanted(
+        self, given: Times, usable: np.ndarray | None, columns: Columns
+    ) -> np.ndarray | None:
+        """Which events count (`None`: all); the others are counted and kept to be handed out."""
+        horizon = self._horizon(self.watermark)
+        if usable is None and given.low >= horizon:
+            return None
+        wanted: np.ndarray = given.values >= horizon
+        if usable is not None:
+            self.stats.bad += int(len(usable) - usable.sum())
+            self.stats.late_dropped += int((usable & ~wanted).sum())
+            wanted &= usable
+        else:
+            self.stats.late_dropped += int(len(wanted) - wanted.sum())
+        if wanted.all():
+            return None
+        self._late.append(columns.table(np.flatnonzero(~wanted)))
+        return wanted
+
+    def _times(self, columns: Columns) -> Times:
         import pyarrow as pa
 
         if self.time is None:
             assert self._clock is not None
             now = max(self._clock(), self._newest)
             self._time_type = pa.int64()
-            return np.full(columns.rows, now, np.int64), None
+            return Times(np.full(columns.rows, now, np.int64), None, now, now)
         column = columns[self.time]
         if self._time_type is None and not pa.types.is_null(column.type):
             self._time_type = column.type
@@ -385,9 +396,13 @@ class Operator:
                 f"at {before[row]}. Leave out `ordered` and advance by watermarks."
             )
 
-    def _note_changes(self, times: np.ndarray, keys: np.ndarray, wanted: np.ndarray | None) -> None:
+    def _note_changes(
+        self, times: np.ndarray, keys: np.ndarray, wanted: np.ndarray | None, low: int
+    ) -> None:
         """Remember keys whose emitted instances this batch may change."""
         if self.emit == "final" or (self.emit == "on_close" and not self.lateness):
+            return
+        if self.emit == "on_close" and low >= self.watermark:
             return
         touched = np.ones(len(times), np.bool_) if wanted is None else wanted
         if self.emit == "on_close":
@@ -431,7 +446,7 @@ class Operator:
         self.watermark = max(before, self._point(watermark))
         horizon = self._horizon(self.watermark)
         answers: list[Answers] = []
-        every = np.arange(len(self._keys), dtype=np.int64)
+        every = self._all_keys()
         dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
         self._dirty = []
         for track in self._tracks.values():
@@ -452,6 +467,11 @@ class Operator:
             self._emitted.prune(lambda window, key: horizon)
         self._count()
         return self._table(answers)
+
+    def _all_keys(self) -> np.ndarray:
+        if len(self._codes) < len(self._keys):
+            self._codes = np.arange(2 * len(self._keys), dtype=np.int64)
+        return self._codes[: len(self._keys)]
 
     def _point(self, watermark: Any) -> int:
         if isinstance(watermark, dt.datetime):
@@ -504,13 +524,9 @@ class Operator:
     def _table(self, answers: Sequence[Answers]) -> pa.Table:
         import pyarrow as pa
 
-        outputs = [aggregate.output for aggregate in self.aggs]
-        kinds = self._value_types() or [pa.null() for _ in self.aggs]
         if not answers:
-            nothing = np.empty(0, np.int64)
-            none = [Column.from_arrow(pa.nulls(0, kind)) for kind in kinds]
-            no = nothing.astype(np.bool_)
-            answers = [Answers(nothing, nothing, nothing, nothing, nothing, no, none)]
+            return self._empty_table()
+        outputs = [aggregate.output for aggregate in self.aggs]
         tables = []
         for part in answers:
             columns = dict(zip(self.by, self._key_columns(part.key), strict=True))
@@ -527,6 +543,17 @@ class Operator:
             if len(tables) == 1
             else pa.concat_tables(tables, promote_options="permissive")
         )
+
+    def _empty_table(self) -> pa.Table:
+        import pyarrow as pa
+
+        if self._nothing is None or self._types is None:
+            zero = np.empty(0, np.int64)
+            kinds = self._value_types() or [pa.null() for _ in self.aggs]
+            none = [Column.from_arrow(pa.nulls(0, kind)) for kind in kinds]
+            empty = Answers(zero, zero, zero, zero, zero, zero.astype(np.bool_), none)
+            self._nothing = self._table([empty])
+        return self._nothing
 
     def _names(self, numbers: np.ndarray) -> pa.Array:
         import pyarrow as pa

@@ -39,6 +39,7 @@ class Runs:
         self.first, self.last, self.rows, self.arrival = (np.zeros(64, np.int64) for _ in range(4))
         self.free = np.arange(63, -1, -1, dtype=np.int64)
         self.cursors = np.array([0, 64, 0, 0], np.int64)
+        self._scratch = np.empty((4, 0), np.int64)
 
     @property
     def slots(self) -> int:
@@ -48,6 +49,12 @@ class Runs:
     def live(self) -> int:
         """How many slices are kept."""
         return self.slots - int(self.cursors[FREE])
+
+    def scratch(self, size: int) -> np.ndarray:
+        """Four arrays of `size` for the time of one call; fresh memory would cost page faults."""
+        if self._scratch.shape[1] < size:
+            self._scratch = np.empty((4, size), np.int64)
+        return self._scratch[:, :size]
 
     def admit(self, keys: int) -> None:
         """Make room for key codes below `keys`."""

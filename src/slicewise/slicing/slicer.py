@@ -104,16 +104,22 @@ class Edges:
 
 
 def slice_free(
-    runs: Runs, edges: Edges, at: np.ndarray, times: np.ndarray, keys: np.ndarray, wanted: Any
+    runs: Runs,
+    edges: Edges,
+    at: np.ndarray,
+    reach: tuple[Any, Any],
+    times: np.ndarray,
+    keys: np.ndarray,
+    wanted: Any,
 ) -> Sliced:
-    """Put events into slices between the edges of context-free windows, by the measure `at`."""
+    """Put events into slices between the edges of context-free windows, by the measure `at`.
+
+    `reach` is the least and the greatest measure of the events that are wanted.
+    """
     listed = np.empty(0, edges.steps.dtype)
-    # What is not wanted may be anything, so it must not stretch the range of the edges.
-    chosen = at if wanted is None else at[wanted]
-    if len(chosen):
-        low, high = chosen.min(), chosen.max()
-        if edges.count(low, high) <= EDGES_PER_EVENT * len(at) + 1000:
-            listed = edges.between(low, high)
+    low, high = reach
+    if edges.count(low, high) <= EDGES_PER_EVENT * len(at) + 1000:
+        listed = edges.between(low, high)
     bounds = (listed, edges.steps, edges.phases, edges.singles)
     return _resumed(runs, at, lambda i, out: (into_slices, (at, times, keys, wanted, bounds, i)))
 
@@ -128,8 +134,7 @@ def slice_sessions(
 def _resumed(runs: Runs, at: np.ndarray, call: Any) -> Sliced:
     """Run a slicing kernel; it stops when there is no room, and goes on when there is more."""
     n = len(at)
-    slots, born = np.empty(n, np.int64), np.empty(n, np.int64)
-    older, newer = np.empty(n, np.int64), np.empty(n, np.int64)
+    slots, born, older, newer = runs.scratch(n)
     runs.cursors[BORN] = runs.cursors[MERGED] = 0
     done = 0
     while True:

@@ -47,6 +47,7 @@ from slicewise.windows import (
     Window,
 )
 
+EVICT_AT_LEAST = 256
 FREE = (Periodic, Cumulate, Fixed)
 
 
@@ -56,6 +57,7 @@ class Batch:
 
     `wanted` marks those that count; `None` means all. `marks` has, for each punctuated and
     threshold window by its number, which events meet its condition. `arrival` numbers the first.
+    `low` and `high` are the least and the greatest time of the wanted ones.
     """
 
     times: np.ndarray
@@ -64,6 +66,8 @@ class Batch:
     wanted: np.ndarray | None
     marks: Mapping[int, np.ndarray]
     arrival: int
+    low: int
+    high: int
 
     def __len__(self) -> int:
         return len(self.times)
@@ -98,6 +102,7 @@ class Track:
         self.runs = Runs(dtype)
         self.store = Store(bounds, self.runs)
         self.windows: list[Placed] = []
+        self.evict_at = EVICT_AT_LEAST
 
     def set_windows(self, windows: Sequence[Placed]) -> None:
         """Take over a new set of windows; slices that exist stay as they are."""
@@ -120,13 +125,14 @@ class Track:
 
     def evict(self, point: int) -> None:
         """Drop the slices of which every instance is complete at `point`."""
-        if point >= INFINITY:
-            keep = self.runs.offset + self.runs.size
-        else:
-            keep = self.needed(point)
+        # Looking at every key pays only when there is enough to be found.
+        if point < INFINITY and self.runs.live < self.evict_at:
+            return
+        keep = self._keep() if point >= INFINITY else self.needed(point)
         freed = self.runs.evict(keep)
         if len(freed):
             self.store.forget(freed)
+        self.evict_at = 2 * self.runs.live + EVICT_AT_LEAST
 
     def _keep(self) -> np.ndarray:
         return self.runs.offset + self.runs.size
@@ -149,9 +155,8 @@ class FreeTrack(Track):
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
 
     def add(self, batch: Batch) -> None:
-        sliced = slice_free(
-            self.runs, self.edges, batch.times, batch.times, batch.keys, batch.wanted
-        )
+        times, reach = batch.times, (batch.low, batch.high)
+        sliced = slice_free(self.runs, self.edges, times, reach, times, batch.keys, batch.wanted)
         self.store.add(sliced, batch.columns)
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
@@ -195,7 +200,9 @@ class MeasureTrack(FreeTrack):
         if self.rows:
             sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
         else:
-            sliced = slice_free(self.runs, self.edges, at, batch.times, batch.keys, wanted)
+            chosen = at[wanted]
+            reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
+            sliced = slice_free(self.runs, self.edges, at, reach, batch.times, batch.keys, wanted)
         self.store.add(sliced, batch.columns)
 
     def _admit(self) -> None:
@@ -218,12 +225,17 @@ class MeasureTrack(FreeTrack):
 
     def floors(self, keys: np.ndarray, point: int) -> Sequence[Any]:
         self._admit()
-        floors: list[Any] = self.settled[keys].tolist()
+        floors: list[Any] = self.reached(point)[keys].tolist()
         return floors
+
+    def evict(self, point: int) -> None:
+        # What is settled decides which events count, so it may not wait for an eviction.
+        if point < INFINITY:
+            self.settled = self.reached(point)
+        super().evict(point)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
-        self.settled = self.reached(point)
         least = run(needed_of_all)(self.free.arrays(), self.settled, self.runs.keys)
         run(keep_from)(least, self.runs.keys, *self._index(), keep)
         return keep
