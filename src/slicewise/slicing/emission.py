@@ -126,6 +126,7 @@ class Emitted:
             self.size -= len(self.known.pop(place))
 
 
+NONE = np.empty(0, np.int64)
 FIELDS = ("window", "key", "start", "end", "close")
 
 
@@ -144,16 +145,22 @@ class Listed:
     right: np.ndarray
 
     @staticmethod
-    def of(found: Instances) -> Listed:
+    def of(track: Track, keys: np.ndarray, low: int, high: int) -> Listed:
+        """The instances of these keys whose close point is in `(low, high]`."""
+        found = track.instances(keys, low, high)
+        return Listed.joined(found) if track.ties else Listed(found, NONE, NONE, NONE)
+
+    @staticmethod
+    def joined(found: Instances) -> Listed:
+        """Make one of neighbours with equal bounds."""
         same = np.flatnonzero(
             (found.window[1:] == found.window[:-1])
             & (found.key[1:] == found.key[:-1])
             & (found.start[1:] == found.start[:-1])
             & (found.end[1:] == found.end[:-1])
         )
-        nothing = same[:0]
         if not len(same):
-            return Listed(found, nothing, nothing, nothing)
+            return Listed(found, NONE, NONE, NONE)
         right = found.right.copy()
         head = np.arange(len(found))
         apart: list[int] = []

@@ -486,7 +486,7 @@ class Operator:
         """What closed since the last watermark, for keys of which nothing emitted has changed."""
         if high <= low or not len(keys):
             return []
-        listed = Listed.of(track.instances(keys, low, high))
+        listed = Listed.of(track, keys, low, high)
         if not len(listed.instances):
             return []
         if self.emit == "on_close" and self.lateness:
@@ -495,7 +495,7 @@ class Operator:
 
     def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Answers]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
-        listed = Listed.of(track.instances(keys, low, high))
+        listed = Listed.of(track, keys, low, high)
         windows = [placed.number for placed in track.windows]
         floors = track.floors(keys, low)
         answers = []

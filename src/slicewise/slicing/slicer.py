@@ -31,8 +31,9 @@ from slicewise.slicing.runs import (
 )
 from slicewise.windows import Cumulate, Fixed, Periodic
 
-# More edges than this times the events are not written down but worked out one by one.
-EDGES_PER_EVENT = 2
+# Edges are listed when there are more progressions than this, and no more edges than this times
+# the events; otherwise they are worked out one by one, once per slice.
+PROGRESSIONS, EDGES_PER_EVENT = 8, 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +86,8 @@ class Edges:
         self.steps = np.array([step for step, _ in kept], dtype)
         self.phases = np.array([phase for _, phase in kept], dtype)
         self.singles = np.array(sorted(singles), dtype)
+        self.none = np.empty(0, dtype)
+        self._listed = self.none
 
     def between(self, low: Any, high: Any) -> np.ndarray:
         """All edges from the last one at or before `low` to the first one after `high`."""
@@ -97,6 +100,20 @@ class Edges:
         )
         edges = np.unique(np.concatenate([edges, self.singles]).astype(self.steps.dtype))
         return edges[edges.searchsorted(low, "right") - 1 if edges[0] <= low else 0 :]
+
+    def listed(self, low: Any, high: Any, most: int) -> np.ndarray:
+        """A list of edges that reaches over `low` and `high`; an empty one if there are too many.
+
+        The list is kept and goes on further than asked, since the next batch comes soon after.
+        """
+        known = self._listed
+        if len(known) and known[0] <= low and high < known[-1]:
+            return known
+        if self.count(low, high) > most:
+            return self.none
+        further = high + 4 * (high - low)
+        self._listed = self.between(low, further if self.count(low, further) <= most else high)
+        return self._listed
 
     def count(self, low: Any, high: Any) -> float:
         """About how many edges there are between two values."""
@@ -116,10 +133,9 @@ def slice_free(
 
     `reach` is the least and the greatest measure of the events that are wanted.
     """
-    listed = np.empty(0, edges.steps.dtype)
-    low, high = reach
-    if edges.count(low, high) <= EDGES_PER_EVENT * len(at) + 1000:
-        listed = edges.between(low, high)
+    listed = edges.none
+    if len(edges.steps) > PROGRESSIONS:
+        listed = edges.listed(*reach, EDGES_PER_EVENT * len(at) + 1000)
     bounds = (listed, edges.steps, edges.phases, edges.singles)
     return _resumed(runs, at, lambda i, out: (into_slices, (at, times, keys, wanted, bounds, i)))
 

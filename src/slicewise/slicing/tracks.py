@@ -49,6 +49,8 @@ from slicewise.windows import (
 
 EVICT_AT_LEAST = 256
 FREE = (Periodic, Cumulate, Fixed)
+# Ties in time may give several instances of these the same bounds.
+DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +109,7 @@ class Track:
     def set_windows(self, windows: Sequence[Placed]) -> None:
         """Take over a new set of windows; slices that exist stay as they are."""
         self.windows = list(windows)
+        self.ties = any(isinstance(p.window, DATA_DRIVEN) for p in windows)
 
     def add(self, batch: Batch) -> None:
         raise NotImplementedError
