@@ -406,6 +406,10 @@ def test_fiba_refuses_what_is_not_in_the_order_of_its_times() -> None:
     for time in ("noon", float("nan")):
         with pytest.raises(ColumnTypeError, match=r"cannot be a time here: .* times of one type."):
             merger.insert("b", time=time)
+        with pytest.raises(ColumnTypeError, match="Events are ordered by time, and "):
+            merger.evict_before(time)
+        with pytest.raises(ColumnTypeError, match="Events are ordered by time, and "):
+            merger.query_between(0, time)
     with pytest.raises(AggregateError, match="one time per value; given: 2 values and 1 times"):
         merger.insert_many("bc", times=[2])
     # What came before the bad time of a batch is in, and the tree is sound.

@@ -268,6 +268,7 @@ suffix: Any = OPEN
 @kernel
 def slide_with(X: Any, valid: Any, length: int, every: int, p: Any, S: Any, out: Any) -> None:
     """Drive a merger over a whole array; `p` and `S` are its room for `length` states."""
+    row, wait = 0, every  # counting down is faster than a division per value
     for i in range(X[0].shape[0]):
         if p[1] - p[0] == length:
             evict(p, S)
@@ -275,8 +276,11 @@ def slide_with(X: Any, valid: Any, length: int, every: int, p: Any, S: Any, out:
             insert(p, S, lift(X, i))
         else:
             insert(p, S, identity())
-        if (i + 1) % every == 0:
-            store(out, (i + 1) // every - 1, query(p, S))
+        wait -= 1
+        if wait == 0:
+            wait = every
+            store(out, row, query(p, S))
+            row += 1
 
 
 def drive(
@@ -295,7 +299,7 @@ def slide_ranges_with(
     X: Any, valid: Any, lengths: Any, longest: int, every: int, p: Any, S: Any, out: Any
 ) -> None:
     """As `slide_with`, answering for the newest `lengths[0]`, `lengths[1]`, ... events."""
-    row = 0
+    row, wait = 0, every
     for i in range(X[0].shape[0]):
         if p[1] - p[0] == longest:
             evict(p, S)
@@ -303,7 +307,9 @@ def slide_ranges_with(
             insert(p, S, lift(X, i))
         else:
             insert(p, S, identity())
-        if (i + 1) % every == 0:
+        wait -= 1
+        if wait == 0:
+            wait = every
             for k in range(lengths.shape[0]):
                 store(out, row, suffix(p, S, min(lengths[k], p[1] - p[0])))
                 row += 1

@@ -122,23 +122,28 @@ class FiBA(Merger):
         """Put an event into its leaf; aggregates are left for `_renew`."""
         if time is None:
             time = self._newest.times[-1] if self._size else 0
-        try:
-            if time != time:
-                raise TypeError("it is not in any order")
-            leaf = self._near(time)
-            while leaf.children:
-                leaf = leaf.children[bisect_right(leaf.times, time)]
-            at = bisect_right(leaf.times, time)
-        except TypeError as error:
-            raise ColumnTypeError(
-                f"Events are ordered by time, and {time!r} cannot be a time here: {error}. "
-                "Give all events times of one type."
-            ) from error
+        self._check_time(time)
+        leaf = self._near(time)
+        while leaf.children:
+            leaf = leaf.children[bisect_right(leaf.times, time)]
+        at = bisect_right(leaf.times, time)
         leaf.times.insert(at, time)
         leaf.states.insert(at, state)
         self._size += 1
         self._changed.append(leaf)
         self._split_up(leaf)
+
+    def _check_time(self, time: Any) -> None:
+        """Refuse what is in no order with the times of the window."""
+        try:
+            if time != time:
+                raise TypeError("it is not in any order")
+            _ = self._size and time < self._newest.times[-1]
+        except TypeError as error:
+            raise ColumnTypeError(
+                f"Events are ordered by time, and {time!r} cannot be a time here: {error}. "
+                "Give all events times of one type."
+            ) from error
 
     def _near(self, time: Any) -> Node:
         """The lowest node on a spine whose subtree is the place for `time`."""
@@ -183,6 +188,7 @@ class FiBA(Merger):
 
     def evict_before(self, time: Any) -> None:
         """Take all events with a time before `time` away."""
+        self._check_time(time)
         if self._size and self._oldest.times[0] < time:
             self._cut(self._path_by_time(time))
 
@@ -348,6 +354,8 @@ class FiBA(Merger):
 
     def query_between(self, start: Any, end: Any) -> Any:
         """The aggregate of the events with a time from `start` to before `end`."""
+        self._check_time(start)
+        self._check_time(end)
         parts: list[Any] = []
         if self._size and start < end:
             self._between(self._root, (start,), (end,), parts)
