@@ -1,0 +1,181 @@
+"""Window operator: slicing against buckets, tuple buffers, trees over events and numpy.cumsum."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import slicewise as sw
+from benchmarks.common import DOCS, Report, cores, machine
+from benchmarks.slicing_rivals import Buckets, EventTree, TupleBuffer
+from benchmarks.slicing_streams import (
+    EVENTS,
+    SECOND,
+    Stream,
+    disordered,
+    feed,
+    feed_rival,
+    in_order,
+    lengths,
+    operator,
+    rates,
+    rows_of,
+    rows_of_rival,
+    same,
+)
+
+ROUNDS = 5
+BUDGET = 0.5  # seconds for a rival that would take long; its rate is used
+RIVALS = {"buckets": Buckets, "tuple buffer": TupleBuffer, "tree over events": EventTree}
+SUM = sw.agg.sum("x")
+
+
+def cumsum(stream: Stream) -> Callable[[], float]:
+    """How many values per second `numpy.cumsum` adds up, into an array that is there already."""
+    out = np.empty(len(stream))
+
+    def run() -> float:
+        begin = time.perf_counter()
+        np.cumsum(stream.values, out=out)
+        return len(stream) / (time.perf_counter() - begin)
+
+    return run
+
+
+def tumblings(count: int) -> list[Any]:
+    return [sw.tumbling(length, name=str(k)) for k, length in enumerate(lengths(count))]
+
+
+def agree(report: Report, what: str, windows: Sequence[Any], rival: Any, short: Stream) -> None:
+    """Compare the answers on a short stream, which also compiles what is timed later."""
+    names = [w.name for w in windows if w.name.isdigit()]
+    ours = rows_of(feed(operator(windows), short)[1], names)
+    theirs = rows_of_rival(feed_rival(rival, short)[1])
+    report.right(what, correct=same(ours, theirs) and len(ours[1]) > 0)
+
+
+def versus(
+    report: Report, what: str, stream: Stream, count: int, more: Sequence[Any] = ()
+) -> dict[str, float]:
+    """Rates of an operator with `count` tumbling windows and `more`, of rivals, and of cumsum."""
+    windows = [*tumblings(count), *more]
+    room = stream.delay + 2 * SECOND
+    for name, make in RIVALS.items():
+        short = stream.first(4_500_000 if count < 1000 else 1_500_000 + stream.delay // 10)
+        agree(report, f"{what}, {name}", windows, make(lengths(count), SUM, span=room), short)
+
+    def rival(name: str) -> Callable[[], float]:
+        make = RIVALS[name]
+        return lambda: feed_rival(make(lengths(count), SUM, span=room), stream, BUDGET)[0]
+
+    slow = rates({name: rival(name) for name in RIVALS}, 1)
+    fast = {"slicewise": lambda: feed(operator(windows), stream)[0], "cumsum": cumsum(stream)}
+    return {**rates(fast, ROUNDS), **slow}
+
+
+def shown(rate: float) -> str:
+    return f"{rate / 1e6:.3g} M/s"
+
+
+def against(report: Report, what: str, found: dict[str, float], rival: str, target: float) -> None:
+    ours, theirs = found["slicewise"], found[rival]
+    report.ratio(f"{what}, against {rival}", ours / theirs, target, shown(ours), shown(theirs))
+
+
+def order(report: Report) -> None:
+    stream = in_order()
+    found = {}
+    for count in (1, 20, 1000):
+        what = f"in order, {count:,} window{'s' * (count > 1)}"
+        found[count] = versus(report, what, stream, count)
+        against(report, what, found[count], "cumsum", 0.35 if count == 1000 else 0.7)
+        for rival in RIVALS:
+            target = {20: 10.0, 1000: 100.0}.get(count, 1.0) if rival == "buckets" else 1.0
+            against(report, what, found[count], rival, target)
+
+
+def disorder(report: Report) -> None:
+    stream = disordered(0.2, 2 * SECOND)
+    speeds = []
+    for count in (1, 20, 1000):
+        what = f"20 % disorder up to 2 s and a session, {count:,} window{'s' * (count > 1)}"
+        found = versus(report, what, stream, count, [sw.session(SECOND)])
+        speeds.append(found["slicewise"])
+        against(report, what, found, "cumsum", 0.25)
+        for rival in RIVALS:
+            against(report, f"{what} (the rival without session)", found, rival, 1.0)
+    spread = max(speeds) / min(speeds)
+    report.limit("20 % disorder: fastest over slowest from 1 to 1,000 windows", spread, 2, "x")
+
+
+def keys(report: Report) -> None:
+    windows = tumblings(20)
+    random = np.random.default_rng(3)
+    for count, target in ((1000, 0.1), (1_000_000, 0.02)):
+        codes = random.integers(0, count, EVENTS)
+        stream = disordered(0.2, 2 * SECOND, keys=codes)
+        if count == 1000:
+            short = stream.first(4_000_000)
+            rival = Buckets(lengths(20), SUM, keys=count, span=4 * SECOND)
+            ours = rows_of(feed(operator(windows, by="key"), short)[1], [w.name for w in windows])
+            theirs = rows_of_rival(feed_rival(rival, short)[1])
+            report.right(f"{count:,} keys, buckets", correct=same(ours, theirs))
+        texts = np.array([f"key {code:07d}" for code in range(count)], object)
+        named = disordered(0.2, 2 * SECOND, keys=texts[codes])
+        systems = {
+            "slicewise": lambda s=stream: feed(operator(windows, by="key"), s, 4)[0],
+            "strings": lambda s=named: feed(operator(windows, by="key"), s, 4)[0],
+            "cumsum": cumsum(stream),
+        }
+        found = rates(systems, 2)
+        against(report, f"{count:,} keys, 20 windows, 20 % disorder", found, "cumsum", target)
+        report.ratio(
+            f"{count:,} keys: strings against integers",
+            found["strings"] / found["slicewise"],
+            0.5,
+            shown(found["strings"]),
+            shown(found["slicewise"]),
+        )
+
+
+SECTIONS: dict[str, Callable[[Report], None]] = {
+    "order": order,
+    "disorder": disorder,
+    "keys": keys,
+}
+
+TEXT = """# Slicing
+
+Written by `./run bench slicing`. {machine}. One core; {events:,} events 10 microseconds apart in
+micro-batches of 100,000; concurrent tumbling windows of 1 to 20 s; best of {rounds} rounds taken
+in turns. Answers are compared before anything is timed. A rival that would take long is fed for
+half a second and its rate is used.
+
+{table}
+"""
+
+
+def main(argv: list[str]) -> int:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    parser = argparse.ArgumentParser(prog="./run bench slicing", description=__doc__)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
+    options = parser.parse_args(argv)
+    unknown = set(options.sections) - set(SECTIONS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(SECTIONS)}")
+    report = Report("Window operator")
+    with cores(1):
+        for name, section in SECTIONS.items():
+            if name in (options.sections or SECTIONS):
+                section(report)
+    if not options.sections:
+        text = TEXT.format(machine=machine(), events=EVENTS, rounds=ROUNDS, table=report.markdown())
+        (DOCS / "slicing.md").write_text(text, encoding="utf-8")
+    report.show()
+    return 1 if report.wrong else 0
