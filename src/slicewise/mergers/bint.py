@@ -7,8 +7,8 @@ Needs:   associative `combine`; event order is kept.
 Cost:    insertion amortised 1 combine, at most log n; query at most 2 log n - 1, also
          `query(last=k)`.
 Memory:  2n states, n rounded up to a power of two.
-Source:  doi:10.1016/B978-012088469-8.50032-2 (Arasu, Widom: Resource sharing in continuous
-         sliding-window aggregates), Section 3; FlatFIT paper, Section 2.2
+Source:  VLDB 2004, 336-347 (Arasu, Widom: Resource sharing in continuous sliding-window
+         aggregates); FlatFIT paper, Section 2.2
 """
 
 from typing import Any
@@ -95,7 +95,7 @@ class BInt(FlatMerger):
         amortised="2 log n",
         worst="3 log n",
         memory="2n",
-        source="doi:10.1016/B978-012088469-8.50032-2",
+        source="VLDB 2004, 336-347",
         suffixes=True,
     )
 

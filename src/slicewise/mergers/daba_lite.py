@@ -11,7 +11,7 @@ only, so two running aggregates stand for them and the events there keep their p
 Needs:   associative `combine`; event order is kept.
 Cost:    at most 6 combines per slide with a query; amortised 4.
 Memory:  n + 2 states.
-Source:  doi:10.1007/s00778-020-00644-z (Tangwongsan, Hirzel, Schneider: In-order sliding-window
+Source:  doi:10.1007/s00778-021-00668-3 (Tangwongsan, Hirzel, Schneider: In-order sliding-window
          aggregation in worst-case constant time), Section 6
 """
 
@@ -119,7 +119,7 @@ class DABALite(FlatMerger):
         amortised="4",
         worst="6",
         memory="n + 2",
-        source="doi:10.1007/s00778-020-00644-z",
+        source="doi:10.1007/s00778-021-00668-3",
     )
 
     @classmethod

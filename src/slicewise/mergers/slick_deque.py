@@ -9,7 +9,8 @@ Needs:   `invert`, or a selective `combine`; event order is kept.
 Cost:    selective: amortised under 2 combines per slide with a query, n at worst; invertible:
          1 combine and 1 invert, always.
 Memory:  n states and n numbers at most.
-Source:  doi:10.5441/002/edbt.2018.35 (Shein, Chrysanthis, Labrinidis: SlickDeque), Section 3
+Source:  EDBT 2018 (Shein, Chrysanthis, Labrinidis: SlickDeque: high throughput and low latency
+         incremental sliding-window aggregation)
 """
 
 from typing import Any
@@ -80,7 +81,7 @@ class SlickDeque(FlatMerger):
         amortised="2",
         worst="n",
         memory="2n",
-        source="doi:10.5441/002/edbt.2018.35",
+        source="EDBT 2018",
     )
 
     @classmethod

@@ -8,7 +8,7 @@ suffix aggregates in place (the flip).
 Needs:   associative `combine`; event order is kept.
 Cost:    amortised at most 3 combines per slide with a query; n at a flip.
 Memory:  n + 1 states.
-Source:  doi:10.1007/s00778-020-00644-z (Tangwongsan, Hirzel, Schneider: In-order sliding-window
+Source:  doi:10.1007/s00778-021-00668-3 (Tangwongsan, Hirzel, Schneider: In-order sliding-window
          aggregation in worst-case constant time), Section 4
 """
 
@@ -92,7 +92,7 @@ class TwoStacksLite(FlatMerger):
         amortised="3",
         worst="n",
         memory="n + 1",
-        source="doi:10.1007/s00778-020-00644-z",
+        source="doi:10.1007/s00778-021-00668-3",
     )
 
     @classmethod
