@@ -134,13 +134,14 @@ class Operator:
         self._newest = BEGINNING
         self._next_number = 0
         self._windows: list[Placed] = []
+        self._taken: set[str] = set()
         self._tracks: dict[Any, Track] = {}
         self._bounds: list[Bound] = []
         for window in [windows] if isinstance(windows, Window) else windows:
             self._place(window, BEGINNING)
         if not self._windows:
             raise WindowError("An operator needs at least one window; given: none.")
-        self.plan: Plan = self._plan()
+        self._replan()
 
     def _check(self) -> None:
         if self.emit not in MODES:
@@ -180,7 +181,7 @@ class Operator:
             raise WindowError(
                 f"`windows` takes windows such as `sw.tumbling('10m')`; given: {window!r}."
             )
-        if any(placed.window.name == window.name for placed in self._windows):
+        if window.name in self._taken:
             raise WindowError(
                 f"Two windows have the name {window.name!r}. Give one of them a `name`."
             )
@@ -191,6 +192,7 @@ class Operator:
                 f"{window.name!r} was given with emit={self.emit!r} and lateness={self.lateness}. "
                 "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
             )
+        self._taken.add(window.name)
         self._windows.append(Placed(self._next_number, window, since))
         self._next_number += 1
 
@@ -213,6 +215,7 @@ class Operator:
         if len(self._windows) == 1:
             raise WindowError(f"An operator needs at least one window; {name!r} is its last.")
         self._windows.remove(found[0])
+        self._taken.remove(name)
         self._emitted.forget(found[0].number)
         self._replan()
 
@@ -223,11 +226,11 @@ class Operator:
         # Slices were cut for other edges, so a new window begins with what comes next.
         return max(self._newest + 1, self.watermark)
 
-    def _plan(self) -> Plan:
-        return plan(self.windows, self.aggs, ordered=self.ordered)
-
     def _replan(self) -> None:
-        self.plan = self._plan()
+        """Decide anew what the windows and aggregates need."""
+        self.plan: Plan = plan(self.windows, self.aggs, ordered=self.ordered)
+        self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
+        self._nothing = None
         if self._types is not None:
             self._arrange()
 
@@ -341,9 +344,7 @@ class Operator:
         """Learn the types of columns from the first batch; hold later ones to them."""
         import pyarrow as pa
 
-        needed = dict.fromkeys([*self.by, *(c for a in self.aggs for c in a.columns)])
-        for placed in self._windows:
-            needed.update(dict.fromkeys(placed.window.reads or ()))
+        needed = self._known.columns
         if self._types is None:
             types = {name: columns[name].type for name in needed}
             # A column of nothing but nulls may hold any numbers later.
@@ -365,10 +366,8 @@ class Operator:
         """Which events meet the conditions of windows; one that raises an error is unusable."""
         marks: dict[int, np.ndarray] = {}
         events: np.ndarray | None = None
-        for placed in self._windows:
+        for placed in self._known.conditions:
             window = placed.window
-            if not isinstance(window, Punctuated | Threshold):
-                continue
             if isinstance(window.when, str):
                 column = columns[window.when]
                 mark = column.values.astype(np.bool_)
@@ -558,9 +557,10 @@ class Operator:
     def _names(self, numbers: np.ndarray) -> pa.Array:
         import pyarrow as pa
 
-        known = {placed.number: placed.window.name for placed in self._windows}
-        labels = pa.array([known.get(k, "") for k in range(self._next_number)], pa.string())
-        return labels.take(pa.array(numbers))
+        labels = self._known.labels
+        if len(numbers) > len(labels):
+            return pa.array(labels, pa.string()).take(pa.array(numbers))
+        return pa.array([labels[k] for k in numbers.tolist()], pa.string())
 
     def _key_columns(self, codes: np.ndarray) -> list[pa.Array]:
         """The keys of emitted rows."""
@@ -582,8 +582,7 @@ class Operator:
         import pyarrow as pa
 
         kind = self._time_type
-        timed = not any(measures_other(placed.window) for placed in self._windows)
-        if kind is None or not timed or not pa.types.is_temporal(kind):
+        if kind is None or not self._known.timed or not pa.types.is_temporal(kind):
             return pa.array(values)
         zone = kind.tz if pa.types.is_timestamp(kind) else None
         moments = pa.array(values).cast(pa.timestamp("us", tz=zone))
@@ -607,6 +606,35 @@ class Operator:
         table = pa.concat_tables(self._late, promote_options="permissive")
         self._late = []
         return table
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What follows from the windows and aggregates, so that no call has to go through them.
+
+    `columns` are those that are read, `labels` the names of windows by number, `conditions` the
+    windows with a condition, and `timed` tells whether every window measures time.
+    """
+
+    columns: tuple[str, ...]
+    labels: list[str]
+    conditions: list[Placed]
+    timed: bool
+
+    @staticmethod
+    def of(
+        windows: Sequence[Placed], by: Sequence[str], aggs: Sequence[Aggregate], numbers: int
+    ) -> Known:
+        columns = dict.fromkeys([*by, *(c for a in aggs for c in a.columns)])
+        names = {placed.number: placed.window.name for placed in windows}
+        for placed in windows:
+            columns.update(dict.fromkeys(placed.window.reads or ()))
+        return Known(
+            tuple(columns),
+            [names.get(number, "") for number in range(numbers)],
+            [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
+            not any(measures_other(placed.window) for placed in windows),
+        )
 
 
 def measures_other(window: Window) -> bool:

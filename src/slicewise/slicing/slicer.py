@@ -79,10 +79,7 @@ class Edges:
                 length = window.length
                 offsets = np.arange(0, length, step).tolist()
                 progressions |= {(length, (origin + offset) % length) for offset in offsets}
-        kept: list[tuple[Any, Any]] = []
-        for step, phase in sorted(progressions):
-            if not any(step % s == 0 and (phase - p) % s == 0 for s, p in kept):
-                kept.append((step, phase))
+        kept = _fused(sorted(progressions))
         self.steps = np.array([step for step, _ in kept], dtype)
         self.phases = np.array([phase for _, phase in kept], dtype)
         self.singles = np.array(sorted(singles), dtype)
@@ -120,18 +117,30 @@ class Edges:
         return float(((float(high) - float(low)) / self.steps + 2).sum()) + len(self.singles)
 
 
+def _fused(progressions: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Leave out progressions whose edges are all edges of one with a smaller step."""
+    left = np.array(progressions).reshape(-1, 2)
+    kept: list[tuple[Any, Any]] = []
+    while len(left):
+        step, phase = left[0].tolist()
+        kept.append((step, phase))
+        left = left[(left[:, 0] % step != 0) | ((left[:, 1] - phase) % step != 0)]
+    return kept
+
+
 def slice_free(
     runs: Runs,
     edges: Edges,
     at: np.ndarray,
     reach: tuple[Any, Any],
-    times: np.ndarray,
-    keys: np.ndarray,
+    times: np.ndarray | None,
+    keys: np.ndarray | None,
     wanted: Any,
 ) -> Sliced:
     """Put events into slices between the edges of context-free windows, by the measure `at`.
 
-    `reach` is the least and the greatest measure of the events that are wanted.
+    `reach` is the least and the greatest measure of the events that are wanted. Slices know their
+    first and last event times only when `times` are given; no `keys` stand for one key.
     """
     listed = edges.none
     if len(edges.steps) > PROGRESSIONS:
@@ -141,7 +150,7 @@ def slice_free(
 
 
 def slice_sessions(
-    runs: Runs, gap: int, times: np.ndarray, keys: np.ndarray, wanted: Any
+    runs: Runs, gap: int, times: np.ndarray, keys: np.ndarray | None, wanted: Any
 ) -> Sliced:
     """Put events into sessions by the smallest gap."""
     return _resumed(runs, times, lambda i, out: (into_sessions, (times, keys, wanted, gap, i)))
@@ -269,24 +278,27 @@ def into_slices(
     older: Any,
     newer: Any,
 ) -> Any:
-    """Slices between context-free edges; returns the first event for which there was no room."""
+    """Slices between context-free edges; returns the first event for which there was no room.
+
+    Without `times` the first and last event times of slices are not kept, and without `keys` all
+    events have key 0: the common case is a bare loop.
+    """
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
-    key, here, count = -1, -1, 0
+    k, key, here, count = 0, -1, -1, 0
     low, high = at[0], at[0]  # nothing is in between: the first event looks for its slice
     edge, next_edge = low, high
-    earliest, latest = times[0], times[0]
     for i in range(begin, at.shape[0]):
         if wanted is not None and not wanted[i]:
             slots[i] = -1
             continue
-        k, t = keys[i], at[i]
+        t = at[i]
+        if keys is not None:
+            k = keys[i]
         if not (k == key and low <= t < high):
             if count > 0:
                 rows[here] += count
-                first[here] = min(first[here], earliest)
-                last[here] = max(last[here], latest)
                 count = 0
             place = -1
             position = size[k]
@@ -310,21 +322,20 @@ def into_slices(
                 stop[place] = next_edge
                 here = slot[place]
                 rows[here] = 0
-                first[here] = times[i]
-                last[here] = times[i]
+                if times is not None:
+                    first[here] = times[i]
+                    last[here] = times[i]
                 born[cursors[2]] = here
                 cursors[2] += 1
             key, here = k, slot[place]
             low, high = start[place], stop[place]
-            earliest, latest = times[i], times[i]
         count += 1
-        earliest = min(earliest, times[i])
-        latest = max(latest, times[i])
+        if times is not None:
+            first[here] = min(first[here], times[i])
+            last[here] = max(last[here], times[i])
         slots[i] = here
     if count > 0:
         rows[here] += count
-        first[here] = min(first[here], earliest)
-        last[here] = max(last[here], latest)
     return at.shape[0]
 
 
@@ -349,11 +360,28 @@ def into_sessions(
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
+    k, key, place, here = 0, -1, -1, -1
+    since, until = times[0], times[0] - 1  # the session of the event before; none yet
+    newest = False  # whether that is the last session of its key
     for i in range(begin, times.shape[0]):
         if wanted is not None and not wanted[i]:
             slots[i] = -1
             continue
-        k, t = keys[i], times[i]
+        t = times[i]
+        if keys is not None:
+            k = keys[i]
+        if k == key and since <= t:
+            if t <= until:
+                rows[here] += 1
+                slots[i] = here
+                continue
+            if newest and t - until <= gap:
+                until = t
+                stop[place] = t
+                last[here] = t
+                rows[here] += 1
+                slots[i] = here
+                continue
         low, high = offset[k], offset[k] + size[k]
         place = high - 1
         if high > low and t < start[place]:
@@ -392,6 +420,8 @@ def into_sessions(
             last[here] = t
         rows[here] += 1
         slots[i] = here
+        key, since, until = k, start[place], stop[place]
+        newest = place == offset[k] + size[k] - 1
     return times.shape[0]
 
 

@@ -158,8 +158,9 @@ class FreeTrack(Track):
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
 
     def add(self, batch: Batch) -> None:
-        times, reach = batch.times, (batch.low, batch.high)
-        sliced = slice_free(self.runs, self.edges, times, reach, times, batch.keys, batch.wanted)
+        keys = batch.keys if self.runs.keys > 1 else None
+        reach = (batch.low, batch.high)
+        sliced = slice_free(self.runs, self.edges, batch.times, reach, None, keys, batch.wanted)
         self.store.add(sliced, batch.columns)
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
@@ -280,7 +281,8 @@ class SessionTrack(Track):
         )
 
     def add(self, batch: Batch) -> None:
-        sliced = slice_sessions(self.runs, self.gap, batch.times, batch.keys, batch.wanted)
+        keys = batch.keys if self.runs.keys > 1 else None
+        sliced = slice_sessions(self.runs, self.gap, batch.times, keys, batch.wanted)
         self.store.add(sliced, batch.columns)
         gone = sliced.merged[1]
         if len(gone):
