@@ -26,7 +26,7 @@ from slicewise.errors import (
     MissingDependencyError,
     OverflowedError,
 )
-from slicewise.testing.laws import fold_all
+from slicewise.testing.laws import fold_all, same
 from tests.laws.test_aggregate_laws import run_bound
 
 ROOT = Path(__file__).parents[2]
@@ -283,6 +283,24 @@ def test_floats_of_single_precision_are_summed_in_double() -> None:
     array = pa.array([0.1] * 10, pa.float32())
     assert run_bound(agg.sum("x"), [array]) == pytest.approx(float(np.float32(0.1)) * 10, rel=1e-12)
     assert agg.max("x").bind([pa.float32()]).components[1].algebra.dtypes == ("<f4",)
+
+
+def test_floats_of_half_precision_are_taken_by_every_aggregate_of_numbers() -> None:
+    check_floats(np.array([1.0, 2.0, 4.1], np.float16))
+
+
+def test_single_precision_is_left_before_anything_is_computed() -> None:
+    check_floats(np.array([1.1, 2.3, 4.7], np.float32))
+
+
+def check_floats(values: Any) -> None:
+    array = pa.array(values)
+    for aggregate in agg.REGISTRY:
+        if aggregate.takes != ("strings",):
+            arrays = [array] * aggregate.arity
+            events = array.to_pylist()
+            expected = aggregate.fold([(x, x) for x in events] if aggregate.arity > 1 else events)
+            assert same(run_bound(aggregate, arrays), expected), aggregate.name
 
 
 # Precision.

@@ -64,6 +64,8 @@ class Aggregate:
     kind: ClassVar[Kind] = "algebraic"
     compile: ClassVar[bool] = True
 
+    # The Arrow type of results that are neither numbers nor booleans; `None` lets Arrow infer it.
+    returns: ClassVar[Any] = None
     # What each column must hold: "numbers", "ordered", "strings" or "any".
     takes: ClassVar[tuple[str, ...]] = ("any",)
     # How many input columns there are: the parameters of `lift`.

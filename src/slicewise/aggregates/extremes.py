@@ -20,7 +20,7 @@ from slicewise.aggregates.base import (
     bound_columns,
     interpreted,
 )
-from slicewise.aggregates.sums import number_kind, positive, typed
+from slicewise.aggregates.sums import interpreted_floats, number_kind, positive, typed
 from slicewise.columns import Column, storage
 from slicewise.errors import ColumnTypeError, OverflowedError
 
@@ -128,6 +128,8 @@ class Range(Aggregate):
         if result is None and number_kind(self, column, kind) == "decimal":
             wider = pa.decimal128(min(38, kind.precision + 1), kind.scale)
             return interpreted(self, wider, f"column {column!r} holds decimals")
+        if reason := not_flat(column, kind):
+            return interpreted_floats(self, reason)
 
         def lower(states: Sequence[States]) -> Column:
             gaps = self._gaps(states[1][0], states[2][0])
@@ -152,7 +154,7 @@ class Range(Aggregate):
     def _gaps(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         if low.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
-                return np.asarray(high - low)
+                return np.subtract(high, low, dtype=np.float64)
         # Unsigned arithmetic is right modulo 2**64, and the range of 64-bit integers is below it.
         # Where there is no value, low is above high; only masked results come of it.
         unsigned = high.astype(np.int64).view(np.uint64) - low.astype(np.int64).view(np.uint64)
@@ -212,4 +214,6 @@ def not_flat(column: str, kind: pa.DataType) -> str:
     """Why values of this type cannot be in flat states; empty when they can."""
     if storage(kind) == np.dtype(object):
         return f"column {column!r} holds {kind}, not numbers"
+    if storage(kind) == np.dtype(np.float16):
+        return f"column {column!r} holds {kind}, which Numba does not know"
     return ""

@@ -125,6 +125,8 @@ def algebra(k: int) -> Algebra:
     source = f"""
 import math
 
+import numpy
+
 
 @algebra
 def identity():
@@ -133,7 +135,7 @@ def identity():
 
 @algebra
 def lift_value(x):
-    x1 = float(x)
+    x1 = numpy.float64(x)
     l1 = math.log(x1) if x1 > 0.0 else math.nan
 {powers}
     return (1.0, x1, x1{lifted})

@@ -186,7 +186,8 @@ class WeightedSum(FlatAlgebra):
         return (0.0, 0.0)
 
     def lift(self, value: Any, weight: Any) -> Any:
-        return (float(value) * float(weight), float(weight))
+        # Not `float`, which leaves single precision as it is.
+        return (np.float64(value) * np.float64(weight), weight)
 
     def combine(self, older: Any, newer: Any) -> Any:
         return (older[0] + newer[0], older[1] + newer[1])
@@ -247,7 +248,7 @@ class LogSum(FlatAlgebra):
 
     def lift(self, x: Any) -> float:
         if x > 0:
-            return math.log(x)
+            return math.log(np.float64(x))  # not in single precision
         return -math.inf if x == 0 else math.nan
 
     def combine(self, older: float, newer: float) -> float:
