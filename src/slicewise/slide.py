@@ -13,9 +13,8 @@ block, so that states stay in the processor's cache and only results go to memor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,9 +40,12 @@ from slicewise.errors import (
 from slicewise.mergers.array import halves, prepare, two_threads
 from slicewise.mergers.base import FlatMerger, Merger
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 LONGEST = 2**62
-# Results per block: the states stay in cache, and calling Python costs little.
-BLOCK = 2**16
+# Numbers in the states of a block: they stay in cache, and calling Python costs little.
+BLOCK = 2**17
 THROUGH = 8  # times as many when there is nothing to keep in cache
 
 
@@ -104,6 +106,8 @@ def slide_columns(
     with ExitStack() as stack:
         other: Executor | None = None
         if bound.compiled and any(two_threads(c.algebra, periods, merger) for c in kept):
+            from concurrent.futures import ThreadPoolExecutor
+
             pool = ThreadPoolExecutor(1, thread_name_prefix="slicewise-pba")
             other = stack.enter_context(pool)
         prepared = [
@@ -115,7 +119,8 @@ def slide_columns(
             own = [states_of(c, kept, states) for c in bound.components]
             return bound.lower(own) if other is None else _lower_halves(bound, own, other)
 
-        block = periods * max(1, BLOCK // periods)
+        fields = sum(len(c.algebra.dtypes) for c in kept)
+        block = periods * max(1, BLOCK // fields // periods)
         if not bound.compiled or merger is not None:
             block = rows
         return _in_blocks([c.algebra for c in kept], rows // every, block, lower)

@@ -192,7 +192,8 @@ def test_only_whole_numbers_from_one_on_are_lengths(name: str, value: Any) -> No
 
 
 def test_numpy_integers_are_lengths() -> None:
-    assert sw.slide(FIVE, sw.agg.max(), np.int32(2), np.uint8(2)).tolist() == [5.0, 2.0]
+    lengths: Any = (np.int32(2), np.uint8(2))
+    assert sw.slide(FIVE, sw.agg.max(), *lengths).tolist() == [5.0, 2.0]
 
 
 def test_an_unknown_algorithm_lists_the_catalogue() -> None:

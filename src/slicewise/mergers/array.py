@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +26,9 @@ from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger, Merger, drive
 from slicewise.mergers.pba import fall, rise
 from slicewise.mergers.sba import event, item, slide_chunks
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 # Measured: below 5 items recalculating is as fast as boundaries, and it needs no more combines.
 FEW = 4

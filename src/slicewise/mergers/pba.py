@@ -21,7 +21,6 @@ Source:  doi:10.1145/3447548.3467407 (Zhang, Akbarinia, Toumani: Efficient incre
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from slicewise.codegen.kernel import kernel
@@ -30,6 +29,8 @@ from slicewise.mergers.base import Merger, Properties
 from slicewise.mergers.sba import grow, item
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from slicewise.aggregates.base import Aggregate
 
 SMALLEST_CHUNK = 16  # of windows whose length is not known; below, a task costs more than it does
@@ -137,6 +138,8 @@ class PBA(Merger):
             self._middle = _join(self.aggregate, self._middle, chunk.total)
         self._closed.append(chunk)
         if self._other is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._other = ThreadPoolExecutor(1, thread_name_prefix="slicewise-pba")
         chunk.done = self._other.submit(_suffixes, self.aggregate, tuple(self._closed))
         self._open, self._csa = [], NOTHING
