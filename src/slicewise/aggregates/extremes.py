@@ -154,7 +154,7 @@ class Range(Aggregate):
     def _gaps(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         if low.dtype.kind == "f":
             with np.errstate(invalid="ignore"):
-                return np.subtract(high, low, dtype=np.float64)
+                return np.asarray(np.subtract(high, low, dtype=np.float64))
         # Unsigned arithmetic is right modulo 2**64, and the range of 64-bit integers is below it.
         # Where there is no value, low is above high; only masked results come of it.
         unsigned = high.astype(np.int64).view(np.uint64) - low.astype(np.int64).view(np.uint64)
