@@ -81,13 +81,20 @@ class Buckets:
 
     Buckets of a window are a ring, so finding one is a comparison with the bounds of the last one
     and rarely a division; no hashing. `span` is the longest time between the oldest open instance
-    and an event.
+    and an event. With a `gap` each event updates a session as well.
     """
 
     def __init__(
-        self, lengths: Sequence[int], aggregate: Aggregate, *, keys: int = 1, span: int
+        self,
+        lengths: Sequence[int],
+        aggregate: Aggregate,
+        *,
+        keys: int = 1,
+        span: int,
+        gap: int | None = None,
     ) -> None:
-        self.aggregate, self.keys = aggregate, keys
+        self.aggregate, self.keys, self.gap = aggregate, keys, gap
+        self.sessions = (np.zeros(1, np.int64), np.zeros(4096, np.int64), np.zeros(4096, np.int64))
         self.lengths = np.array(lengths, np.int64)
         self.ring = 1 << int(span // min(lengths) + 3).bit_length()
         self.low, self.high = np.zeros_like(self.lengths), np.zeros_like(self.lengths)
@@ -100,6 +107,7 @@ class Buckets:
             slots = self.keys * len(self.lengths) * self.ring
             self.states = States(self.aggregate, columns, slots)
             self.next = np.full_like(self.lengths, at.min()) // self.lengths
+            self.session_states = States(self.aggregate, columns, 4096).main()[0][1]
         counted = False
         for component, S in self.states.main():
             X, _ = read(component, columns, len(at))
@@ -110,6 +118,8 @@ class Buckets:
     def _fill(self, algebra: Any, X: Any, at: Any, keys: Any, S: Any, rows: Any) -> None:
         current = (self.low, self.high, self.place)
         fill_buckets.specialise(algebra)(X, at, keys, self.lengths, self.ring, current, S, rows)
+        if self.gap is not None:
+            fill_sessions.specialise(algebra)(X, at, self.gap, *self.sessions, self.session_states)
 
     def advance(self, watermark: int) -> Found:
         assert self.states is not None
@@ -142,6 +152,35 @@ def fill_buckets(
             store(S, slot, combine(load(S, slot), lift(X, i)))
             if rows is not None:
                 rows[slot] += 1
+
+
+@kernel
+def fill_sessions(X: Any, at: Any, gap: int, count: Any, first: Any, last: Any, S: Any) -> None:
+    for i in range(at.shape[0]):
+        t = at[i]
+        j = count[0] - 1
+        while j >= 0 and t < first[j] - gap:
+            j -= 1
+        if j >= 0 and t <= last[j] + gap:
+            first[j] = min(first[j], t)
+            last[j] = max(last[j], t)
+            store(S, j, combine(load(S, j), lift(X, i)))
+            if j > 0 and first[j] - last[j - 1] <= gap:
+                j -= 1
+            if j + 1 < count[0] and first[j + 1] - last[j] <= gap:
+                last[j] = last[j + 1]
+                store(S, j, combine(load(S, j), load(S, j + 1)))
+                for k in range(j + 1, count[0] - 1):
+                    first[k], last[k] = first[k + 1], last[k + 1]
+                    store(S, k, load(S, k + 1))
+                count[0] -= 1
+        else:
+            for k in range(count[0], j + 1, -1):
+                first[k], last[k] = first[k - 1], last[k - 1]
+                store(S, k, load(S, k - 1))
+            first[j + 1], last[j + 1] = t, t
+            store(S, j + 1, lift(X, i))
+            count[0] += 1
 
 
 @kernel

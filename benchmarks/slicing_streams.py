@@ -29,7 +29,10 @@ def lengths(count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Stream:
-    """Events in the order in which they arrive; the watermark is `delay` behind the newest."""
+    """Events in the order in which they arrive; the watermark is `delay` behind the newest.
+
+    `keys` are codes, or an Arrow array of texts.
+    """
 
     times: np.ndarray
     values: np.ndarray
@@ -67,9 +70,7 @@ def in_order(events: int = EVENTS) -> Stream:
     return Stream(np.arange(events) * APART, values)
 
 
-def disordered(
-    fraction: float, delay: int, events: int = EVENTS, keys: np.ndarray | None = None
-) -> Stream:
+def disordered(fraction: float, delay: int, events: int = EVENTS, keys: Any = None) -> Stream:
     """A share of the events arrives late, by up to `delay`; the watermark leaves none behind."""
     random = np.random.default_rng(2)
     values = random.standard_normal(events)
