@@ -129,3 +129,26 @@ def test_after_the_end_further_watermarks_return_nothing(
     assert op.advance(math.inf) == []
     assert op.advance(-5) == []
     assert op.stats.slices == 0
+
+
+def test_many_windows_over_many_batches_share_a_list_of_edges() -> None:
+    # More progressions than are worked out one by one, and batches that go past the list.
+    lengths = range(7, 47)
+    op = sw.Operator(
+        windows=[sw.tumbling(length, name=str(length)) for length in lengths],
+        aggs=[sw.agg.count()],
+        time="t",
+        emit="final",
+    )
+    results = []
+    for begin in range(0, 2000, 50):
+        op.process({"t": list(range(begin, begin + 50))})
+        results += op.advance(begin + 50)
+    results += op.advance(math.inf)
+    found = {(r.window, r.start): r.values["count"] for r in results}
+    expected = {
+        (str(length), start): min(start + length, 2000) - start
+        for length in lengths
+        for start in range(0, 2000, length)
+    }
+    assert found == expected

@@ -40,6 +40,27 @@ class Columns(Mapping[str, Column]):
             self._made[name] = column_of(name, self._raw[name])
         return self._made[name]
 
+    def arrow(self, name: str) -> pa.Array:
+        """A column as Arrow array: keys are never turned into Python objects."""
+        import pyarrow as pa
+
+        raw = self._raw.get(name)
+        if name in self._made or not isinstance(raw, pa.Array | pa.ChunkedArray):
+            return self[name].to_arrow()
+        if isinstance(raw, pa.ChunkedArray):
+            raw = raw.unify_dictionaries().combine_chunks()
+        return raw
+
+    def type_of(self, name: str) -> pa.DataType:
+        """The type of a column, which need not be converted for that."""
+        import pyarrow as pa
+
+        raw = self._raw.get(name)
+        if name in self._made or not isinstance(raw, pa.Array | pa.ChunkedArray):
+            return self[name].type
+        kind = raw.type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
+
     def __iter__(self) -> Any:
         return iter(self._raw)
 

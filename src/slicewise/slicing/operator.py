@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -126,7 +127,6 @@ class Operator:
         self._types: dict[str, pa.DataType] | None = None
         self._time_type: pa.DataType | None = None
         self._keys = Keys(self.by)
-        self._key_arrays: list[pa.Array] = []
         self._codes = np.empty(0, np.int64)
         self._nothing: pa.Table | None = None
         self._emitted = Emitted()
@@ -165,9 +165,7 @@ class Operator:
                     f"`sw.agg.{aggregate.name}('x')`."
                 )
         if self.time is None and self._clock is None:
-            import time
-
-            self._clock = lambda: time.time_ns() // 1000
+            self._clock = wall_clock
 
     # Windows.
 
@@ -299,7 +297,7 @@ class Operator:
             low, high = int(chosen.min()), int(chosen.max())
         if self.ordered:
             self._check_order(times, wanted)
-        keys = self._keys.codes([columns[name] for name in self.by], size)
+        keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
         self._newest = max(self._newest, high)
         self._note_changes(times, keys, wanted, low)
         arrival = self.stats.events - size
@@ -346,19 +344,25 @@ class Operator:
 
         needed = self._known.columns
         if self._types is None:
-            types = {name: columns[name].type for name in needed}
+            types = {name: columns.type_of(name) for name in needed}
             # A column of nothing but nulls may hold any numbers later.
             types = {n: pa.float64() if pa.types.is_null(t) else t for n, t in types.items()}
-            self._bounds = [
-                a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
-                for a in self.aggs
-            ]
-            self._types = types
-            self._arrange()
+            self._bind_to(types)
+        known = self._types or {}
         for name in needed:
-            kind = self._types.setdefault(name, columns[name].type)
+            kind = known.setdefault(name, columns[name].type)
             if columns[name].type != kind:
                 columns.put(name, fitted(columns[name], kind, name))
+
+    def _bind_to(self, types: dict[str, pa.DataType]) -> None:
+        import pyarrow as pa
+
+        self._bounds = [
+            a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+            for a in self.aggs
+        ]
+        self._types = types
+        self._arrange()
 
     def _marks(
         self, columns: Columns, usable: np.ndarray | None
@@ -463,9 +467,16 @@ class Operator:
             if horizon > horizon_before:
                 track.evict(horizon)
         if self.emit != "final":
-            self._emitted.prune(lambda window, key: horizon)
+            self._prune(horizon)
         self._count()
         return self._table(answers)
+
+    def _prune(self, horizon: int) -> None:
+        """Forget what was emitted and is beyond change, each window in its own measure."""
+        if self._emitted.size < self._emitted.pruned_at:
+            return
+        tracks = {p.number: track for track in self._tracks.values() for p in track.windows}
+        self._emitted.prune(lambda window, key: tracks[window].floors(np.array([key]), horizon)[0])
 
     def _all_keys(self) -> np.ndarray:
         if len(self._codes) < len(self._keys):
@@ -566,16 +577,11 @@ class Operator:
         """The keys of emitted rows."""
         import pyarrow as pa
 
-        size = len(self._keys)
-        if (self._key_arrays and len(self._key_arrays[0]) < size) or not self._key_arrays:
+        arrays = self._keys.arrays()
+        if not arrays:
             types = self._types or {}
-            columns = zip(*self._keys.values, strict=True) if self._keys.values else []
-            values = list(columns) or [()] * len(self.by)
-            self._key_arrays = [
-                pa.array(column, types.get(name))
-                for name, column in zip(self.by, values, strict=True)
-            ]
-        return [array.take(pa.array(codes)) for array in self._key_arrays]
+            return [pa.nulls(0, types.get(name, pa.null())) for name in self.by]
+        return [array.take(pa.array(codes)) for array in arrays]
 
     def _bounds_column(self, values: np.ndarray) -> pa.Array:
         """Starts or ends: times of the type of the time column, if all windows measure time."""
@@ -607,6 +613,42 @@ class Operator:
         self._late = []
         return table
 
+    # Stopping and going on.
+
+    def snapshot(self) -> bytes:
+        """All that the operator knows, to go on from later or elsewhere; see `restore`.
+
+        >>> import slicewise as sw
+        >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
+        >>> op.process({"t": [3, 12], "x": [1, 5]})
+        >>> blob = op.snapshot()
+        >>> again = sw.Operator.restore(blob)
+        >>> [result.values for result in again.advance(20)]
+        [{'x_sum': 1}, {'x_sum': 5}]
+        """
+        from slicewise.slicing.snapshot import snapshot
+
+        return snapshot(self)
+
+    @classmethod
+    def restore(
+        cls,
+        blob: bytes,
+        *,
+        windows: Iterable[Window] | None = None,
+        aggs: Iterable[Aggregate] | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> Operator:
+        """An operator that goes on where the one of the snapshot stopped.
+
+        Windows and aggregates that cannot be found by the name of their class or function, such
+        as a condition that is a lambda, are given again, all of them as they were. A clock of
+        one's own is given again too.
+        """
+        from slicewise.slicing.snapshot import restore
+
+        return restore(cls, blob, windows=windows, aggs=aggs, clock=clock)
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -635,6 +677,11 @@ class Known:
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
             not any(measures_other(placed.window) for placed in windows),
         )
+
+
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000
 
 
 def measures_other(window: Window) -> bool:

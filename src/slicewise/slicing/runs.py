@@ -40,6 +40,7 @@ class Runs:
         self.free = np.arange(63, -1, -1, dtype=np.int64)
         self.cursors = np.array([0, 64, 0, 0], np.int64)
         self._scratch = np.empty((4, 0), np.int64)
+        self.listed = 0  # how many instances were found the last time
 
     @property
     def slots(self) -> int:

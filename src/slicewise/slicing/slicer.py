@@ -96,7 +96,9 @@ class Edges:
             self.steps, counts
         )
         edges = np.unique(np.concatenate([edges, self.singles]).astype(self.steps.dtype))
-        return edges[edges.searchsorted(low, "right") - 1 if edges[0] <= low else 0 :]
+        # Every progression has its first edge after `high`, but only the first of all is complete.
+        first = max(edges.searchsorted(low, "right") - 1, 0)
+        return edges[first : edges.searchsorted(high, "right") + 1]
 
     def listed(self, low: Any, high: Any, most: int) -> np.ndarray:
         """A list of edges that reaches over `low` and `high`; an empty one if there are too many.

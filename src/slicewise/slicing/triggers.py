@@ -51,8 +51,8 @@ class Instances:
 
 
 def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
-    """Run a listing kernel with room enough for what it finds."""
-    room = 1024
+    """Run a listing kernel with room enough for what it finds: some more than the last time."""
+    room = runs.listed + runs.listed // 4 + 256
     kind = runs.start.dtype
     while True:
         whole = [np.empty(room, np.int64) for _ in range(4)]
@@ -61,6 +61,7 @@ def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
         index = (runs.offset, runs.size, runs.base)
         pool = (runs.start, runs.slot, runs.first, runs.last)
         found = run(item)(*arguments, index, pool, out)
+        runs.listed = found
         if found <= room:
             return Instances(*(array[:found] for array in out))
         room = found
@@ -178,34 +179,47 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
     start, slot, first, last = pool
     count = 0
     single = low.shape[0] == 1
+    # The windows of which anything closes, and where their first instance to do so is.
+    closing = np.empty(numbers.shape[0], np.int64)
+    begins_at = np.empty(numbers.shape[0], np.int64)
+    many = 0
     for w in range(numbers.shape[0]):
-        kind, origin, every, length = kinds[w], origins[w], everys[w], lengths[w]
+        k = 0
         if single:
-            # Nothing of this window closes now: the common case with many windows.
+            kind, origin, every, length = kinds[w], origins[w], everys[w], lengths[w]
             k = first_after(kind, origin, every, length, low[0])
             if (kind == FIXED and k > 0) or bounds_at(kind, origin, every, length, k)[1] > high[0]:
                 continue
-        for j in range(keys.shape[0]):
-            code = keys[j]
-            n = size[code]
-            if n == 0:
-                continue
-            a = offset[code]
-            z = a + n
-            lowest = low[0] if single else low[j]
-            highest = high[0] if single else high[j]
-            k = first_after(kind, origin, every, length, max(lowest, start[a]))
+        closing[many] = w
+        begins_at[many] = k
+        many += 1
+    if many == 0:
+        return 0
+    for j in range(keys.shape[0]):
+        code = keys[j]
+        n = size[code]
+        if n == 0:
+            continue
+        a = offset[code]
+        z = a + n
+        lowest = low[0] if single else low[j]
+        highest = high[0] if single else high[j]
+        for c in range(many):
+            w = closing[c]
+            kind, origin, every, length = kinds[w], origins[w], everys[w], lengths[w]
+            k = begins_at[c]
+            if not single or start[a] > lowest:
+                k = first_after(kind, origin, every, length, max(lowest, start[a]))
             begin, end = bounds_at(kind, origin, every, length, k)
             if end > highest or start[z - 1] < begin:
                 continue
-            l = first_at_least(start, a, z, begin)
+            l = first_at_least(start, a, z, begin) if start[a] < begin else a
             r = l
             while l < z and end <= highest:
                 if kind == FIXED and k > 0:
                     break
-                c = start[l]
-                if c >= end:
-                    k = max(k + 1, first_after(kind, origin, every, length, c))
+                if start[l] >= end:
+                    k = max(k + 1, first_after(kind, origin, every, length, start[l]))
                 else:
                     if r < l:
                         r = l
