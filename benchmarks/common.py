@@ -92,7 +92,7 @@ class Report:
 
 
 def machine() -> str:
-    """The processor and the versions that the figures belong to."""
+    """The processor, how busy it was, and the versions that the figures belong to."""
     import numba
     import numpy
 
@@ -102,6 +102,7 @@ def machine() -> str:
         lines = [x for x in info.read_text().splitlines() if x.startswith("model name")]
         model = lines[0].split(":")[1].strip() if lines else model
     return (
-        f"{model}, {len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}, "
+        f"{model}, {len(os.sched_getaffinity(0))} cores, load average "
+        f"{os.getloadavg()[0]:.1f} at the start, Python {platform.python_version()}, "
         f"numpy {numpy.__version__}, numba {numba.__version__}"
     )
