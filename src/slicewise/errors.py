@@ -47,6 +47,10 @@ class OrderError(SlicewiseError, ValueError):
     """Events were promised in the order of time and did not come so."""
 
 
+class SnapshotError(SlicewiseError, ValueError):
+    """A snapshot that cannot be read, or that belongs to other windows or aggregates."""
+
+
 class EmptyWindowError(SlicewiseError, IndexError):
     """An event was taken from a window that holds none."""
 
@@ -57,3 +61,7 @@ class OverflowedError(SlicewiseError, OverflowError):
 
 class MissingDependencyError(SlicewiseError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
+
+
+class BadRowsWarning(UserWarning):
+    """Rows of a table were left out because they have no usable time."""

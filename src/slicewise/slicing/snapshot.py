@@ -1,0 +1,453 @@
+"""Snapshots: all that an operator knows as bytes, and an operator from them.
+
+Only slices that are kept are written, in the order of their runs, and only keys of which anything
+is known; so the size of a snapshot follows what is kept. There is no pickled code, and nothing
+pickled at all but what only pickle can say: states of one's own Python types, and how far one's
+own windows have come. The header lists it under "pickled".
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.aggregates.base import Aggregate
+from slicewise.errors import SnapshotError
+from slicewise.slicing.blob import BlobReader, BlobWriter
+from slicewise.slicing.describe import (
+    aggregate_described,
+    aggregate_of,
+    chosen,
+    window_described,
+    window_of,
+)
+from slicewise.slicing.emission import Emitted, Memory
+from slicewise.slicing.keys import Keys
+from slicewise.slicing.plain import pack, unpack
+from slicewise.slicing.runs import Runs
+from slicewise.slicing.store import Store
+from slicewise.slicing.tracks import MeasureTrack, Placed, RowTrack, Track
+from slicewise.slicing.triggers import BEGINNING
+from slicewise.slicing.user_rows import Progress, UserRows
+from slicewise.windows import RowPeriodic, RowsEveryTime, TimeEveryRows, Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slicewise.slicing.operator import Operator
+
+# Arguments of an operator that are kept under their own names, and numbers that it counts.
+SETTINGS = ("time", "lateness", "emit", "ordered")
+COUNTERS = ("watermark", "_newest", "_next_number")
+
+# Windows whose instances depend on how many rows of a key there have ever been.
+COUNTING = (RowPeriodic, RowsEveryTime, TimeEveryRows)
+
+
+def snapshot(op: Operator) -> bytes:
+    """All that an operator knows."""
+    from slicewise.slicing.operator import wall_clock
+
+    _compact(op)
+    out = BlobWriter()
+    live = _live_keys(op)
+    codes = np.full(len(op._keys), -1, np.int64)
+    codes[live] = np.arange(len(live))
+    dirty = np.unique(np.concatenate(op._dirty)) if op._dirty else live[:0]
+    header = {
+        "windows": [
+            {"number": p.number, "since": p.since, "window": window_described(p.window)}
+            for p in op._windows
+        ],
+        "aggs": [aggregate_described(aggregate) for aggregate in op.aggs],
+        "by": op.by[0] if op._by_one else list(op.by),
+        **{name: getattr(op, name) for name in SETTINGS},
+        "clock": op.time is None and op._clock is not wall_clock,
+        "counters": {name: getattr(op, name) for name in COUNTERS},
+        "stats": asdict(op.stats),
+        "types": _put_types(op, out),
+        "late": [out.put_bytes(_table_bytes(table)) for table in op._late],
+        "keys": _put_keys(op._keys, live, out),
+        "dirty": out.put(codes[dirty]),
+        "emitted": _put_emitted(op._emitted, codes, out),
+        "tracks": [_put_track(track, live, codes, out) for track in op._tracks.values()],
+    }
+    return out.blob(header)
+
+
+def restore(
+    cls: type[Operator],
+    blob: bytes,
+    *,
+    windows: Iterable[Window] | Window | None,
+    aggs: Iterable[Aggregate] | Aggregate | None,
+    clock: Callable[[], int] | None,
+) -> Operator:
+    """The operator of which `blob` is a snapshot."""
+    source = BlobReader(blob)
+    header = source.header
+    if header["clock"] and clock is None:
+        raise SnapshotError(
+            "The operator of the snapshot stamped events by a clock of its own. Give it to "
+            "`restore` again with `clock=...`."
+        )
+    described = [one["window"] for one in header["windows"]]
+    found = chosen("windows", described, windows, window_described, window_of, _window_name)
+    op = cls(
+        windows=found,
+        aggs=chosen("aggs", header["aggs"], aggs, aggregate_described, aggregate_of, _output),
+        by=header["by"] or None,
+        clock=clock,
+        **{name: header[name] for name in SETTINGS},
+    )
+    op._windows = [
+        Placed(one["number"], window, one["since"])
+        for one, window in zip(header["windows"], found, strict=True)
+    ]
+    for name in COUNTERS:
+        setattr(op, name, header["counters"][name])
+    op._replan()
+    op.stats = type(op.stats)(**header["stats"])
+    op._late = [_table_of(source.get_bytes(place)) for place in header["late"]]
+    op._emitted = _get_emitted(header["emitted"], source)
+    _get_keys(op._keys, header["keys"], source)
+    dirty = source.get(header["dirty"])
+    op._dirty = [dirty] if len(dirty) else []
+    if header["types"] is not None:
+        _get_types(op, header["types"], source)
+        tracks = list(op._tracks.values())
+        for track, node in zip(tracks, header["tracks"], strict=True):
+            _get_track(track, node, len(op._keys), source)
+    return op
+
+
+def _window_name(window: Window) -> str:
+    return window.name
+
+
+def _output(aggregate: Aggregate) -> str:
+    return aggregate.output
+
+
+def _compact(op: Operator) -> None:
+    """Let go of what nothing can need any more, all of it; otherwise that is done now and then."""
+    horizon = op._horizon(op.watermark)
+    for track in op._tracks.values():
+        track.evict_at = 0
+        track.evict(horizon)
+    op._emitted.pruned_at = 0
+    op._prune(horizon)
+    op._count()
+
+
+def _live_keys(op: Operator) -> np.ndarray:
+    """The codes of keys of which anything is known, in order."""
+    known = np.zeros(len(op._keys), np.bool_)
+    for track in op._tracks.values():
+        keys, runs = track.runs.keys, track.runs
+        known[:keys] |= runs.size[:keys] > 0
+        if isinstance(track, MeasureTrack):
+            known[: len(track.settled)] |= track.settled[: len(known)] > BEGINNING
+        if isinstance(track, RowTrack):
+            if any(isinstance(placed.window, COUNTING) for placed in track.windows):
+                known[:keys] |= runs.base[:keys] > 0
+            for user in track.users.values():
+                known[list(user.progress)] = True
+    known[[key for _, key in op._emitted.known]] = True
+    for codes in op._dirty:
+        known[codes] = True
+    if not op.by:
+        known[:] = True
+    return np.flatnonzero(known)
+
+
+# Types and tables.
+
+
+def _put_types(op: Operator, out: BlobWriter) -> Any:
+    """The types of columns and of the time, as an Arrow schema."""
+    import pyarrow as pa
+
+    if op._types is None and op._time_type is None:
+        return None
+    fields = [pa.field(f"column:{name}", kind) for name, kind in (op._types or {}).items()]
+    if op._time_type is not None:
+        fields.append(pa.field("time", op._time_type))
+    return {
+        "schema": out.put_bytes(pa.schema(fields).serialize().to_pybytes()),
+        "bound": op._types is not None,
+    }
+
+
+def _get_types(op: Operator, node: Any, source: BlobReader) -> None:
+    import pyarrow as pa
+
+    schema = pa.ipc.read_schema(pa.py_buffer(source.get_bytes(node["schema"])))
+    kinds = {field.name: field.type for field in schema}
+    op._time_type = kinds.pop("time", None)
+    if node["bound"]:
+        op._bind_to({name.removeprefix("column:"): kind for name, kind in kinds.items()})
+
+
+def _table_bytes(table: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _table_of(data: bytes) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+
+# Keys.
+
+
+def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
+    arrays = keys.arrays()
+    if len(live) < len(keys):
+        arrays = [array.take(live) for array in arrays]
+    if not arrays:
+        return None
+    import pyarrow as pa
+
+    return out.put_bytes(_table_bytes(pa.table(dict(zip(keys.columns, arrays, strict=True)))))
+
+
+def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
+    if place is not None:
+        table = _table_of(source.get_bytes(place))
+        keys.load([table[name].combine_chunks() for name in keys.columns])
+
+
+# What was emitted.
+
+
+def _put_emitted(emitted: Emitted, codes: np.ndarray, out: BlobWriter) -> Any:
+    rows = [
+        (window, int(codes[key]), *bounds, *m.print, m.revision, m.retracted, m.close)
+        for (window, key), known in emitted.known.items()
+        for bounds, m in known.items()
+    ]
+    return {"rows": pack(rows, out), "pruned_at": emitted.pruned_at}
+
+
+def _get_emitted(node: Any, source: BlobReader) -> Emitted:
+    emitted = Emitted()
+    emitted.pruned_at = node["pruned_at"]
+    for window, key, start, end, a, b, c, revision, retracted, close in unpack(
+        node["rows"], source
+    ):
+        known = emitted.known.setdefault((window, key), {})
+        known[start, end] = Memory((a, b, c), revision, retracted, close)
+        emitted.size += 1
+    return emitted
+
+
+# Slices.
+
+
+def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
+    """The slices of a track, in the order of its runs, without what was free between them."""
+    runs = track.runs
+    size, base = _of_keys(runs.size, live), _of_keys(runs.base, live)
+    starts = _of_keys(runs.offset, live)
+    ends = np.cumsum(size)
+    places = np.arange(int(size.sum())) + np.repeat(starts - ends + size, size)
+    slots = runs.slot[places]
+    start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
+    whole = start.dtype.kind == "i"
+    timed = isinstance(track, RowTrack) or getattr(track, "rows", False)
+    node = {
+        "kind": type(track).__name__,
+        "size": out.put(size),
+        "base": out.put(base),
+        "start": out.put(start),
+        # Near to each other, and so short as distances. Rows have no stop.
+        "stop": None if timed else out.put(_apart(runs.stop[places], start)),
+        "first": out.put(first - start if whole else first),
+        "last": out.put(last - first),
+        "rows": out.put(runs.rows[slots]),
+        "arrival": out.put(runs.arrival[slots]) if timed else None,
+        "evict_at": track.evict_at,
+        "store": _put_store(track.store, slots, out),
+    }
+    if isinstance(track, MeasureTrack):
+        node["settled"] = out.put(_of_keys(track.settled, live, BEGINNING))
+        node["behind"] = track.behind
+    if isinstance(track, RowTrack):
+        node["marks"] = {n: out.put(marks[slots]) for n, marks in track.marks.items()}
+        node["anchors"] = {n: out.put(_of_keys(a, live)) for n, a in track.anchors.items()}
+        node["users"] = {n: _put_user(user, codes, out) for n, user in track.users.items()}
+        node["events"] = pack(track.events[slots].tolist(), out) if track.users else None
+    return node
+
+
+def _apart(values: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Distances from `start`, where they are exact."""
+    return values - start if values.dtype.kind == "i" else values
+
+
+def _together(values: np.ndarray, start: np.ndarray) -> np.ndarray:
+    return values + start if values.dtype.kind == "i" else values
+
+
+def _of_keys(values: np.ndarray, live: np.ndarray, missing: int = 0) -> np.ndarray:
+    """The values of some keys; arrays may lag behind the keys that there are."""
+    found = np.full(len(live), missing, values.dtype)
+    known = live < len(values)
+    found[known] = values[live[known]]
+    return found
+
+
+def _get_track(track: Track, node: Any, keys: int, source: BlobReader) -> None:
+    if node["kind"] != type(track).__name__:
+        raise SnapshotError(
+            f"The snapshot keeps slices as {node['kind']}, and these windows and aggregates keep "
+            f"them as {type(track).__name__}. Restore it with the release that wrote it."
+        )
+    runs = track.runs
+    size = source.get(node["size"])
+    count = int(size.sum())
+    runs.admit(keys)
+    runs.size[:keys] = runs.room[:keys] = size
+    runs.offset[:keys] = np.cumsum(size) - size
+    runs.base[:keys] = source.get(node["base"])
+    _get_slices(runs, node, count, source)
+    track.evict_at = node["evict_at"]
+    _get_store(track.store, node["store"], count, source)
+    if isinstance(track, MeasureTrack):
+        track._admit()
+        track.settled[:keys] = source.get(node["settled"])
+        track.behind = node["behind"]
+    if isinstance(track, RowTrack):
+        for number, place in node["marks"].items():
+            track.marks[int(number)] = _padded(source.get(place), runs.slots)
+        for number, place in node["anchors"].items():
+            track.anchors[int(number)] = _padded(source.get(place), len(runs.offset))
+        for number, progress in node["users"].items():
+            _get_user(track.users[int(number)], progress, source)
+        if node["events"] is not None:
+            track.events = _objects(unpack(node["events"], source), runs.slots)
+
+
+def _get_slices(runs: Runs, node: Any, count: int, source: BlobReader) -> None:
+    room = max(64, count)
+    start = source.get(node["start"])
+    first = source.get(node["first"])
+    if start.dtype.kind == "i":
+        first += start
+    stop = start if node["stop"] is None else _together(source.get(node["stop"]), start)
+    runs.start, runs.stop = _padded(start, room), _padded(stop, room)
+    runs.slot = np.arange(room, dtype=np.int64)
+    runs.first = _padded(first, room)
+    runs.last = _padded(first + source.get(node["last"]), room)
+    runs.rows = _padded(source.get(node["rows"]), room)
+    arrival = node["arrival"]
+    runs.arrival = _padded(source.get(arrival) if arrival else start[:0].astype(np.int64), room)
+    runs.free = np.arange(room - 1, -1, -1, dtype=np.int64)
+    runs.cursors = np.array([count, room - count, 0, 0], np.int64)
+
+
+def _padded(values: np.ndarray, size: int) -> np.ndarray:
+    padded = np.zeros(size, values.dtype)
+    padded[: len(values)] = values
+    return padded
+
+
+def _objects(values: list[Any], size: int) -> np.ndarray:
+    # From a generator, because numpy would take tuples of one length for a table.
+    return np.fromiter(chain(values, repeat(None, size - len(values))), object, size)
+
+
+# States.
+
+
+def _put_store(store: Store, slots: np.ndarray, out: BlobWriter) -> Any:
+    components: list[Any] = []
+    for component, states in zip(store.components, store.states, strict=True):
+        algebra = component.algebra
+        node: dict[str, Any] = {"algebra": algebra.name, "dtypes": list(algebra.dtypes)}
+        if states is None:
+            node["fields"] = None
+        elif algebra.compiled:
+            node["fields"] = [out.put(array[slots]) for array in states]
+        else:
+            node["objects"] = pack(states[0][slots].tolist(), out)
+        components.append(node)
+    return {"combines": store.combines, "components": components}
+
+
+def _get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
+    store.combines = node["combines"]
+    kept, wanted = node["components"], store.components
+    before = [(one["algebra"], one["dtypes"]) for one in kept]
+    now = [(c.algebra.name, list(c.algebra.dtypes)) for c in wanted]
+    if before != now:
+        raise SnapshotError(
+            f"The states of the snapshot are {_states_in_words(before)}, and these aggregates keep "
+            f"{_states_in_words(now)}. Their code has changed since: restore with the code that "
+            "wrote the snapshot."
+        )
+    for number, (one, component) in enumerate(zip(kept, wanted, strict=True)):
+        if "objects" in one:
+            objects = unpack(one["objects"], source)
+            store.states[number] = (_objects(objects, store.runs.slots),)
+        elif one["fields"] is not None:
+            states = component.algebra.new(store.runs.slots)
+            for array, place in zip(states, one["fields"], strict=True):
+                array[:count] = source.get(place)
+            store.states[number] = states
+
+
+def _states_in_words(states: Sequence[tuple[str, list[str]]]) -> str:
+    return ", ".join(f"{name} ({' '.join(dtypes)})" for name, dtypes in states) or "none"
+
+
+# Windows of one's own.
+
+
+def _put_user(user: UserRows, codes: np.ndarray, out: BlobWriter) -> Any:
+    """How far each key's copy has come; what the copy keeps on itself is pickled.
+
+    The copy's class is not: the window itself names it.
+    """
+    if not user.progress:
+        return None
+    rows = [
+        (int(codes[code]), p.seen, tuple(p.open_since), p.window.__getstate__())
+        for code, p in user.progress.items()
+    ]
+    cls = type(user.window)
+    out.pickles(f"{cls.__module__}.{cls.__qualname__}")
+    try:
+        return out.put_bytes(pickle.dumps(rows, protocol=5))
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise SnapshotError(
+            f"A snapshot keeps what the window {user.window.name!r} has on `self`, and that cannot "
+            f"be pickled: {error}. Keep plain values there, or define `__getstate__`."
+        ) from error
+
+
+def _get_user(user: UserRows, place: Any, source: BlobReader) -> None:
+    if place is None:
+        return
+    for code, seen, open_since, state in pickle.loads(source.get_bytes(place)):
+        window = user.window.fresh()
+        if hasattr(window, "__setstate__"):
+            window.__setstate__(state)
+        else:
+            window.__dict__.clear()
+            window.__dict__.update(state or {})
+        user.progress[code] = Progress(window, seen, deque(open_since))
