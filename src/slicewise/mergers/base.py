@@ -287,7 +287,7 @@ def drive(
     merger: type[FlatMerger], algebra: Algebra, X: Any, valid: Any, length: int, every: int
 ) -> Any:
     """The states of `slide_with` by `merger`, one per result."""
-    p, S = _arrays(merger, algebra, length)
+    p, S = arrays_for(merger, algebra, length)
     out = algebra.new(len(X[0]) // every)
     run = slide_with.specialise(algebra, using=merger.kernels_for(algebra))
     run(X, valid, length, every, p, S, out)
@@ -326,14 +326,14 @@ def drive_ranges(
 
     lengths = np.asarray(lengths, np.int64)
     longest = int(lengths.max())
-    p, S = _arrays(merger, algebra, longest)
+    p, S = arrays_for(merger, algebra, longest)
     out = algebra.new(len(X[0]) // every * len(lengths))
     run = slide_ranges_with.specialise(algebra, using=merger.kernels_for(algebra))
     run(X, valid, lengths, longest, every, p, S, out)
     return out
 
 
-def _arrays(merger: type[FlatMerger], algebra: Algebra, length: int) -> tuple[Any, Any]:
+def arrays_for(merger: type[FlatMerger], algebra: Algebra, length: int) -> tuple[Any, Any]:
     """Cursors and states for a merger of at most `length` events."""
     import numpy as np
 

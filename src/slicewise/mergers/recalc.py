@@ -34,10 +34,16 @@ def evict(p: Any, S: Any) -> None:
 @kernel
 def query(p: Any, S: Any) -> Any:
     """Fold all states from old to new."""
-    if p[0] == p[1]:
+    return suffix(p, S, p[1] - p[0])
+
+
+@kernel
+def suffix(p: Any, S: Any, last: int) -> Any:
+    """Fold the newest `last` states from old to new."""
+    if last == 0:
         return identity()
-    total = load(S, p[0] & p[2])
-    for i in range(p[0] + 1, p[1]):
+    total = load(S, (p[1] - last) & p[2])
+    for i in range(p[1] - last + 1, p[1]):
         total = combine(total, load(S, i & p[2]))
     return total
 
@@ -62,7 +68,7 @@ class Recalc(FlatMerger):
     """
 
     name = "recalc"
-    kernels = (insert, evict, query, move)
+    kernels = (insert, evict, query, suffix, move)
     properties = Properties(
         needs="associative",
         amortised="n - 1",
