@@ -152,3 +152,23 @@ def test_many_windows_over_many_batches_share_a_list_of_edges() -> None:
         for start in range(0, 2000, length)
     }
     assert found == expected
+
+
+MERGERS = [name for name, entry in sw.mergers.CATALOGUE.items() if entry.compiled]
+
+
+@pytest.mark.parametrize("merger", MERGERS)
+def test_every_merger_gives_the_same_answer(merger: str) -> None:
+    aggs = [sw.agg.sum("x"), sw.agg.count()]
+    defined = [sw.sliding(20, every=3), sw.cumulate(10, every=4), sw.session(2)]
+
+    @given(events())
+    def check(rows: list[Row]) -> None:
+        answers = []
+        for name in (None, merger):
+            op = sw.Operator(windows=defined, aggs=aggs, time="t", by="k", merger=name)
+            op.process(rows)
+            answers.append(fold([*op.advance(10), *op.advance(math.inf)]))
+        assert answers[0] == answers[1]
+
+    check()

@@ -24,6 +24,7 @@ from slicewise.errors import (
     SpanError,
     WindowError,
 )
+from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.emission import (
     Answers,
     Emitted,
@@ -88,7 +89,8 @@ class Operator:
     `process` takes events, `advance` a watermark and returns what that closes. With
     `ordered=True` events are promised in the order of time, each is its own watermark, and
     `process` returns the results. `lateness` and times of events are in the units of the time
-    column, microseconds for timestamps; durations such as `"1m"` are microseconds.
+    column, microseconds for timestamps; durations such as `"1m"` are microseconds. `merger` names
+    an algorithm of `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's.
 
     >>> import slicewise as sw
     >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t", by="who")
@@ -110,6 +112,7 @@ class Operator:
         lateness: Any = 0,
         emit: Emit = "on_close",
         ordered: bool = False,
+        merger: str | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         self.aggs = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
@@ -119,8 +122,10 @@ class Operator:
         self.emit: Emit = emit
         self.ordered = ordered
         self.lateness = _lateness(lateness)
+        self.merger = merger
         self._clock = clock
         self._check()
+        self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
         self.stats = Stats()
         self._late: list[pa.Table] = []
@@ -257,15 +262,15 @@ class Operator:
 
     def _make_track(self, place: Any) -> Track:
         if place == "rows":
-            return RowTrack(self._bounds)
+            return RowTrack(self._bounds, merger=self._merger)
         if place == "sessions":
-            return SessionTrack(self._bounds)
+            return SessionTrack(self._bounds, merger=self._merger)
         if place == "time":
-            return FreeTrack(self._bounds)
+            return FreeTrack(self._bounds, merger=self._merger)
         assert self._types is not None
         _, axis, rows = place
         kind = "f8" if str(self._types[axis]) in ("float", "double", "halffloat") else "i8"
-        return MeasureTrack(self._bounds, axis, kind, rows=rows)
+        return MeasureTrack(self._bounds, axis, kind, rows=rows, merger=self._merger)
 
     # Events.
 
@@ -677,6 +682,23 @@ class Known:
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
             not any(measures_other(placed.window) for placed in windows),
         )
+
+
+def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
+    """The merger of that name, if it can merge the slices of these aggregates."""
+    from slicewise.mergers import CATALOGUE
+
+    usable = [known for known, entry in CATALOGUE.items() if entry.compiled]
+    if name not in usable:
+        raise CapabilityError(
+            f"`merger` is one of {', '.join(usable)}; given: {name!r}. Leave it out to let the "
+            "planner choose."
+        )
+    cls = CATALOGUE[name].cls
+    assert issubclass(cls, FlatMerger)
+    for aggregate in aggs:
+        cls.check(aggregate)
+    return cls
 
 
 def wall_clock() -> int:

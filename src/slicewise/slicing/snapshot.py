@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
-SETTINGS = ("time", "lateness", "emit", "ordered")
+SETTINGS = ("time", "lateness", "emit", "ordered", "merger")
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 # Windows whose instances depend on how many rows of a key there have ever been.
@@ -211,24 +211,17 @@ def _table_of(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
 
 
-# Keys.
-
-
 def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
-    arrays = keys.arrays()
-    if len(live) < len(keys):
-        arrays = [array.take(live) for array in arrays]
-    if not arrays:
-        return None
     import pyarrow as pa
 
-    return out.put_bytes(_table_bytes(pa.table(dict(zip(keys.columns, arrays, strict=True)))))
+    arrays = [array.take(pa.array(live)) for array in keys.arrays()]
+    return out.put_bytes(_table_bytes(pa.table(arrays, [str(k) for k in range(len(arrays))])))
 
 
 def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
-    if place is not None:
-        table = _table_of(source.get_bytes(place))
-        keys.load([table[name].combine_chunks() for name in keys.columns])
+    table = _table_of(source.get_bytes(place))
+    if table.num_columns:
+        keys.load([column.combine_chunks() for column in table.columns])
 
 
 # What was emitted.

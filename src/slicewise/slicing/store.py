@@ -13,9 +13,10 @@ import numpy as np
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, States, read, share, states_of
-from slicewise.codegen.kernel import kernel
+from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, identity, lift, load, store
 from slicewise.columns import Column
+from slicewise.mergers.base import FlatMerger, arrays_for
 from slicewise.slicing.runs import Runs
 from slicewise.slicing.slicer import Sliced
 
@@ -25,9 +26,12 @@ ROWS = parts.rows()
 class Store:
     """The states of the slices of one set of runs."""
 
-    def __init__(self, bounds: Sequence[Bound], runs: Runs) -> None:
+    def __init__(
+        self, bounds: Sequence[Bound], runs: Runs, merger: type[FlatMerger] | None = None
+    ) -> None:
         self.bounds = list(bounds)
         self.runs = runs
+        self.merger = merger
         self.components = share(bounds)
         self.states: list[States | None] = [None] * len(self.components)
         self.combines = 0
@@ -88,10 +92,14 @@ class Store:
     def _merge(self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray) -> States:
         out: States = algebra.new(len(left))
         longest = int((right - left).max()) if len(left) else 0
+        if self.merger is not None and longest:
+            p, M = arrays_for(self.merger, algebra, longest)
+            ranges = merge_ranges_with.specialise(algebra, self.merger.kernels_for(algebra))
+            ranges(S, self.runs.slot, left, right, p, M, out)
+            return out
         spare = algebra.new(longest + 1)
-        self.combines += int(
-            merge_ranges.specialise(algebra)(S, self.runs.slot, left, right, spare, out)
-        )
+        ranges = merge_ranges.specialise(algebra)
+        self.combines += int(ranges(S, self.runs.slot, left, right, spare, out))
         return out
 
     def extend(
@@ -200,3 +208,28 @@ def merge_ranges(S: Any, slot: Any, left: Any, right: Any, spare: Any, out: Any)
             store(out, q, combine(load(spare, l - origin), ahead))
             combines += 1
     return combines
+
+
+insert: Any = OPEN
+evict: Any = OPEN
+query: Any = OPEN
+
+
+@kernel
+def merge_ranges_with(S: Any, slot: Any, left: Any, right: Any, p: Any, M: Any, out: Any) -> None:
+    """Merge ranges of places by a merger of the catalogue, which has room for the longest."""
+    begin, end = 0, 0
+    for q in range(left.shape[0]):
+        l, r = left[q], right[q]
+        if l < begin or r < end or l >= end:
+            # Another key or window: begin anew.
+            while p[0] < p[1]:
+                evict(p, M)
+            begin, end = l, l
+        while begin < l:
+            evict(p, M)
+            begin += 1
+        while end < r:
+            insert(p, M, load(S, slot[end]))
+            end += 1
+        store(out, q, query(p, M))

@@ -16,6 +16,7 @@ import numpy as np
 from slicewise.aggregates.base import Bound
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
+from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.runs import Runs, run
 from slicewise.slicing.slicer import Edges, slice_free, slice_rows, slice_sessions
@@ -100,9 +101,15 @@ class Placed:
 class Track:
     """What all tracks share."""
 
-    def __init__(self, bounds: Sequence[Bound], dtype: str = "i8") -> None:
+    def __init__(
+        self,
+        bounds: Sequence[Bound],
+        dtype: str = "i8",
+        *,
+        merger: type[FlatMerger] | None = None,
+    ) -> None:
         self.runs = Runs(dtype)
-        self.store = Store(bounds, self.runs)
+        self.store = Store(bounds, self.runs, merger)
         self.windows: list[Placed] = []
         self.evict_at = EVICT_AT_LEAST
 
@@ -181,8 +188,16 @@ class MeasureTrack(FreeTrack):
     each key has reached for good: an event that falls behind it does not advance.
     """
 
-    def __init__(self, bounds: Sequence[Bound], axis: str, dtype: str, *, rows: bool) -> None:
-        super().__init__(bounds, dtype)
+    def __init__(
+        self,
+        bounds: Sequence[Bound],
+        axis: str,
+        dtype: str,
+        *,
+        rows: bool,
+        merger: type[FlatMerger] | None = None,
+    ) -> None:
+        super().__init__(bounds, dtype, merger=merger)
         self.axis = axis
         self.rows = rows
         self.settled = np.empty(0, dtype)
