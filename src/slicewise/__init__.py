@@ -1,14 +1,12 @@
 """Window aggregation for Python and Spark: many windows, any aggregate, one pass."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from slicewise import agg, errors, mergers
+from slicewise import agg, errors
 from slicewise.aggregates.base import Aggregate
-from slicewise.slicing.emission import Result
-from slicewise.slicing.operator import Operator
-from slicewise.slide import slide
 from slicewise.spans import rows, units
-from slicewise.verbs import rolling
+from slicewise.verbs import rolling, windowed
 from slicewise.windows import (
     UserWindow,
     cumulate,
@@ -21,7 +19,10 @@ from slicewise.windows import (
 )
 
 if TYPE_CHECKING:
-    from slicewise import testing
+    from slicewise import mergers, testing
+    from slicewise.mergers.slide import slide
+    from slicewise.slicing.emission import Result
+    from slicewise.slicing.operator import Operator
 
 __version__ = "0.1.0"
 
@@ -45,13 +46,30 @@ __all__ = [
     "threshold",
     "tumbling",
     "units",
+    "windowed",
 ]
+
+# What loads when it is first asked for, so that importing the package stays quick. A module that
+# shares the name of a function here would replace it once it is imported; none does.
+_LATE = {
+    "Operator": "slicewise.slicing.operator",
+    "Result": "slicewise.slicing.emission",
+    "mergers": None,
+    "slide": "slicewise.mergers.slide",
+    "testing": None,
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Only tests need it, so it loads when it is asked for.
-    if name == "testing":
-        import importlib
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _LATE[name]
+    if module is None:
+        return importlib.import_module(f"slicewise.{name}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
 
-        return importlib.import_module("slicewise.testing")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

@@ -190,8 +190,8 @@ def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
     algorithm: str | None,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["slicewise.slide"], "BLOCK", block)
-        patch.setattr(sys.modules["slicewise.slide"], "THROUGH", 2)
+        patch.setattr(sys.modules["slicewise.mergers.slide"], "BLOCK", block)
+        patch.setattr(sys.modules["slicewise.mergers.slide"], "THROUGH", 2)
         patch.setattr(array, "LONG_WINDOW", 2)
         found = sw.slide(np.array(events), aggregate, length, every, algorithm).tolist()
     assert same(found, _numpy(events, aggregate, length, every))
