@@ -121,7 +121,7 @@ class Operator:
         self._by_one = isinstance(by, str)
         self.emit: Emit = emit
         self.ordered = ordered
-        self.lateness = _lateness(lateness)
+        self.lateness = as_lateness(lateness)
         self.merger = merger
         self._clock = clock
         self._check()
@@ -601,6 +601,22 @@ class Operator:
             return moments.cast(kind)
         return moments
 
+    def explain(self) -> str:
+        """In words: which windows share slices, what is stored and why, what is compiled.
+
+        >>> import slicewise as sw
+        >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
+        >>> print(op.explain())
+        tumbling_10: has slices of its own of time, cut at edges that come every 10 from 0.
+        Storage: states alone are kept: no window or aggregate needs rows.
+        Changes: no slice is ever cut; no event ever leaves a slice.
+        Aggregates: compiled or interpreted is decided by the types of the first batch.
+        Merging: lazy, when a window closes, by boundary aggregation (sba).
+        """
+        from slicewise.slicing.explain import explain
+
+        return explain(self)
+
     # What was left out.
 
     @property
@@ -713,7 +729,7 @@ def measures_other(window: Window) -> bool:
     )
 
 
-def _lateness(given: Any) -> int:
+def as_lateness(given: Any) -> int:
     """How far below the watermark events count, in units of the time column."""
     if isinstance(given, int) and not isinstance(given, bool) and given == 0:
         return 0

@@ -1,0 +1,100 @@
+"""What an operator does with its windows and aggregates, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.slicing.tracks import FreeTrack, MeasureTrack, Placed, RowTrack, SessionTrack, Track
+
+if TYPE_CHECKING:
+    from slicewise.slicing.operator import Operator
+
+# Of each slice: start, stop and slot in the pool; first, last, rows and arrival in its slot, and a
+# place among the free ones. Of each key: offset, size, room and base of its run.
+SLICE_BYTES, KEY_BYTES = 8 * 8, 4 * 8
+
+
+def explain(op: Operator) -> str:
+    """Which windows share slices, what is stored and why, which merger, compiled or not."""
+    lines = [*_tracks(op), *_decisions(op), *_aggregates(op), _merging(op), *_costs(op)]
+    return "\n".join(lines)
+
+
+def _tracks(op: Operator) -> list[str]:
+    groups: dict[Any, list[Placed]] = {}
+    for placed in op._windows:
+        groups.setdefault(op._track_of(placed.window), []).append(placed)
+    lines = []
+    for place, windows in groups.items():
+        names = ", ".join(placed.window.name for placed in windows)
+        share = "share slices" if len(windows) > 1 else "has slices of its own"
+        if place == "rows":
+            lines.append(f"{names}: read from rows in the order of (time, arrival).")
+        elif place == "sessions":
+            gap = min(placed.window.gap for placed in windows)
+            lines.append(f"{names}: {share}, cut where events are more than {gap} apart.")
+        else:
+            measure = "time" if place == "time" else f"column {place[1]!r}"
+            lines.append(f"{names}: {share} of {measure}, cut at {_edges(windows)}.")
+    return lines
+
+
+def _edges(windows: Sequence[Placed]) -> str:
+    from slicewise.slicing.slicer import Edges
+
+    kind = "f8" if any(isinstance(p.window.length, float) for p in windows) else "i8"
+    edges = Edges([placed.window for placed in windows], kind)
+    steps = [f"every {s} from {p}" for s, p in zip(edges.steps, edges.phases, strict=True)]
+    steps += [f"at {single}" for single in edges.singles]
+    shown = ", ".join(steps[:6]) + (f" and {len(steps) - 6} more" if len(steps) > 6 else "")
+    return f"edges that come {shown}"
+
+
+def _decisions(op: Operator) -> list[str]:
+    plan = op.plan
+    removes = {
+        "never": "no event ever leaves a slice",
+        "invert": "a late event shifts rows, which exact inverses could follow",
+        "recompute": "a late event shifts rows, and what they are in is merged again",
+    }[plan.removes]
+    splits = "slices may be cut by late events" if plan.splits else "no slice is ever cut"
+    return [f"Storage: {'; '.join(plan.reasons)}.", f"Changes: {splits}; {removes}."]
+
+
+def _aggregates(op: Operator) -> list[str]:
+    if not op._bounds:
+        return ["Aggregates: compiled or interpreted is decided by the types of the first batch."]
+    lines = []
+    for bound in op._bounds:
+        how = "compiled" if bound.compiled else f"interpreted: {bound.reason}"
+        lines.append(f"{bound.aggregate.output}: {how}.")
+    return lines
+
+
+def _merging(op: Operator) -> str:
+    name = op.merger or "boundary aggregation (sba)"
+    return f"Merging: {op.plan.store}, when a window closes, by {name}."
+
+
+def _costs(op: Operator) -> list[str]:
+    lines = []
+    for track in op._tracks.values():
+        states = sum(
+            np.dtype(kind).itemsize for c in track.store.components for kind in c.algebra.dtypes
+        )
+        unit = "row" if isinstance(track, RowTrack) else "slice"
+        lines.append(
+            f"Memory of {_title(track)}: {KEY_BYTES} bytes a key and {SLICE_BYTES + states} bytes "
+            f"a {unit}; now {track.runs.live} of them for {track.runs.keys} keys."
+        )
+    return lines
+
+
+def _title(track: Track) -> str:
+    if isinstance(track, MeasureTrack):
+        return f"column {track.axis!r}"
+    titles = {FreeTrack: "time", SessionTrack: "sessions", RowTrack: "rows"}
+    return titles[type(track)]
