@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
-from slicewise.errors import AggregateError, ColumnError, SpanError
+from slicewise.errors import AggregateError, BadRowsWarning, ColumnError, SpanError, WindowError
 
 # Not late: loading the module `slicewise.rolling` binds that name to it, and the verb comes after.
 from slicewise.rolling import rolling_columns
+from slicewise.slicing.operator import MODES, as_lateness
 from slicewise.spans import span as as_span
 from slicewise.times import times_of
+from slicewise.windows import Window
 
 Data = TypeVar("Data")
 
@@ -65,6 +68,80 @@ def rolling(
     )
     made: Data = table.with_columns(dict(zip(outputs, results, strict=True)))
     return made
+
+
+def windowed(
+    data: Data,
+    *,
+    by: str | Sequence[str] | None = None,
+    time: str,
+    windows: Window | Sequence[Window],
+    aggs: Aggregate | Sequence[Aggregate],
+    watermark: Any = None,
+    lateness: Any = 0,
+    emit: str | None = None,
+) -> Data:
+    """The aggregates of every window instance: one row each, in a new table of the same kind.
+
+    Its columns are the keys, `window` (the name), `start`, `end`, and one per aggregate; its rows
+    are in the order of keys (null before the others), windows as given, start and end. All windows
+    of all kinds are answered in one pass over the rows, which may come in any order.
+
+    `start` and `end` are times like the time column when all windows measure time; otherwise they
+    are numbers. A row without a usable time is in no window; a `BadRowsWarning` says how many.
+
+    A table is a stream whose watermark ends at infinity, so `watermark`, `lateness` and `emit`
+    change nothing here: they are for streams, and taken so that one definition runs on both.
+
+    >>> import slicewise as sw
+    >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
+    >>> found = sw.windowed(
+    ...     table, time="t", windows=[sw.tumbling(10), sw.session(5)], aggs=sw.agg.sum("x")
+    ... )
+    >>> for row in zip(found["window"], found["start"], found["end"], found["x_sum"]):
+    ...     print(*row)
+    tumbling_10 0 10 4
+    tumbling_10 10 20 6
+    session_5 1 9 4
+    session_5 12 18 6
+    """
+    from slicewise.slicing.bounded import windowed_table
+    from slicewise.tables import table_of
+
+    table = table_of(data)
+    chosen, defined = checked_aggregates("windowed", aggs), listed(windows)
+    keys = [] if by is None else listed(by)
+    check_streaming(emit, lateness)
+    reads = [window.reads for window in defined if isinstance(window, Window)]
+    needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
+    needed |= dict.fromkeys(name for names in reads for name in names or ())
+    check_columns(table.names, [*needed])
+    # Windows with a condition or logic of the user's own may look at any column.
+    wanted = table.names if None in reads else [*needed]
+    found, bad = windowed_table(
+        {name: table.arrow(name) for name in wanted},
+        by=keys,
+        time=time,
+        windows=defined,
+        aggs=chosen,
+    )
+    if bad:
+        warnings.warn(
+            f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN or out "
+            "of range), or a window's condition raised an error. Filter them out to say so.",
+            BadRowsWarning,
+            stacklevel=2,
+        )
+    made: Data = table.made(found)
+    return made
+
+
+def check_streaming(emit: str | None, lateness: Any) -> None:
+    """Refuse what no stream could be given either."""
+    if emit is not None and emit not in MODES:
+        shown = ", ".join(map(repr, MODES))
+        raise WindowError(f"`emit` is one of {shown}; given: {emit!r}.")
+    as_lateness(lateness)
 
 
 def listed(given: Any) -> list[Any]:

@@ -7,7 +7,7 @@ and only the distinct ones of a batch are looked up in a dict.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,11 +112,23 @@ class Keys:
 
     def load(self, arrays: Sequence[pa.Array]) -> None:
         """Take over keys, each with its place as its code."""
-        if not self.columns:
+        if not self.columns or not len(arrays[0]):
             return
-        self.__init__(self.columns)  # type: ignore[misc]  # begin anew
-        if arrays and len(arrays[0]):
-            self.codes(arrays, len(arrays[0]))
+        self._arrays, self._size = list(arrays), len(arrays[0])
+        if len(arrays) == 1 and is_whole(arrays[0].type):
+            column = Column.from_arrow(arrays[0])
+            values, codes = column.values.astype(np.int64), np.arange(self._size)
+            if column.valid is not None:
+                self._null = int(np.flatnonzero(~column.valid)[0])
+                values, codes = values[column.valid], codes[column.valid]
+            self._table = np.full((2, 1 << (2 * self._size + 16).bit_length()), -1, np.int64)
+            run(insert_all)(values, codes, self._table)
+            return
+        keys = zip(*(array.to_pylist() for array in arrays), strict=True)
+        rows: Iterable[tuple[Any, ...]] = keys
+        if any(storage(array.type).kind == "f" for array in arrays):
+            rows = (tuple(map(_plain, key)) for key in keys)
+        self._codes = dict(zip(rows, range(self._size), strict=True))
 
 
 def is_whole(kind: pa.DataType) -> bool:

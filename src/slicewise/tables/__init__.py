@@ -26,6 +26,9 @@ class Table(Protocol):
     def column(self, name: str) -> Column:
         """A column as the core computes with it."""
 
+    def made(self, table: pa.Table) -> Any:
+        """A new table of the user's kind, with these columns."""
+
     def with_columns(self, new: Mapping[str, Column]) -> Any:
         """The table of the user's kind with more columns; its rows stay as they are."""
 

@@ -29,6 +29,12 @@ class ArrowTable:
     def column(self, name: str) -> Column:
         return Column.from_arrow(self.data.column(name))
 
+    def made(self, table: pa.Table) -> pa.Table | pa.RecordBatch:
+        if isinstance(self.data, pa.Table):
+            return table
+        arrays = [Column.from_arrow(column).to_arrow() for column in table.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
     def with_columns(self, new: Mapping[str, Column]) -> pa.Table | pa.RecordBatch:
         fields = list(self.data.schema)
         arrays = [column.to_arrow() for column in new.values()]
@@ -74,10 +80,17 @@ class DictTable:
                 f"The column {name!r} has values of mixed types: {error}"
             ) from error
 
+    def made(self, table: pa.Table) -> dict[str, Any]:
+        columns = map(Column.from_arrow, table.columns)
+        return self._like_mine(dict(zip(table.column_names, columns, strict=True)))
+
     def with_columns(self, new: Mapping[str, Column]) -> dict[str, Any]:
+        return {**self.data, **self._like_mine(new)}
+
+    def _like_mine(self, new: Mapping[str, Column]) -> dict[str, Any]:
         known = self.data.values()
         if any(isinstance(values, pa.Array | pa.ChunkedArray) for values in known):
-            return {**self.data, **{name: column.to_arrow() for name, column in new.items()}}
+            return {name: column.to_arrow() for name, column in new.items()}
         if any(isinstance(values, np.ndarray) for values in known):
-            return {**self.data, **{name: column.to_numpy() for name, column in new.items()}}
-        return {**self.data, **{name: column.tolist() for name, column in new.items()}}
+            return {name: column.to_numpy() for name, column in new.items()}
+        return {name: column.tolist() for name, column in new.items()}

@@ -54,6 +54,10 @@ class PandasTable:
             return Column(values, valid, pa.from_numpy_dtype(values.dtype))
         return Column.from_arrow(self.arrow(name))
 
+    def made(self, table: pa.Table) -> pd.DataFrame:
+        columns = zip(table.column_names, table.columns, strict=True)
+        return pd.DataFrame({name: _values(Column.from_arrow(column)) for name, column in columns})
+
     def with_columns(self, new: Mapping[str, Column]) -> pd.DataFrame:
         # The input is copied, or else who changes the result would change both. What is new is
         # not, and `concat` would do that too.

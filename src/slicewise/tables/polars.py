@@ -28,6 +28,11 @@ class PolarsTable:
     def column(self, name: str) -> Column:
         return Column.from_arrow(self.arrow(name))
 
+    def made(self, table: pa.Table) -> pl.DataFrame | pl.LazyFrame:
+        result = pl.from_arrow(table)
+        assert isinstance(result, pl.DataFrame)
+        return result.lazy() if self.lazy else result
+
     def with_columns(self, new: Mapping[str, Column]) -> pl.DataFrame | pl.LazyFrame:
         added = [pl.Series(name, pl.from_arrow(column.to_arrow())) for name, column in new.items()]
         result = self.data.with_columns(added)
