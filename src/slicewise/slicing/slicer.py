@@ -298,44 +298,53 @@ def into_slices(
         t = at[i]
         if keys is not None:
             k = keys[i]
-        if not (k == key and low <= t < high):
+        if k == key and low <= t < high:
+            count += 1
+            slots[i] = here
+            if times is not None:
+                first[here] = min(first[here], times[i])
+                last[here] = max(last[here], times[i])
+            continue
+        place = -1
+        position = size[k]
+        if position > 0:
+            tail = offset[k] + position - 1
+            if t >= start[tail]:
+                if t < stop[tail]:
+                    place = tail
+            else:
+                found = last_at_most(start, offset[k], tail, t)
+                if found >= offset[k] and t < stop[found]:
+                    place = found
+                position = found + 1 - offset[k]
+        if place < 0:
+            if not edge <= t < next_edge:
+                edge, next_edge = bounds_of(t, bounds)
+            place = open_place(k, position, cursors, index, pool, free)
+            if place < 0:
+                if count > 0:
+                    rows[here] += count
+                return i
+            start[place] = edge
+            stop[place] = next_edge
+            rows[slot[place]] = 0
+            if times is not None:
+                first[slot[place]] = times[i]
+                last[slot[place]] = times[i]
+            born[cursors[2]] = slot[place]
+            cursors[2] += 1
+        there = slot[place]
+        slots[i] = there
+        rows[there] += 1
+        if times is not None:
+            first[there] = min(first[there], times[i])
+            last[there] = max(last[there], times[i])
+        # A late event is an exception: the slice of those in order stays at hand.
+        if k != key or t >= high:
             if count > 0:
                 rows[here] += count
                 count = 0
-            place = -1
-            position = size[k]
-            if position > 0:
-                tail = offset[k] + position - 1
-                if t >= start[tail]:
-                    if t < stop[tail]:
-                        place = tail
-                else:
-                    found = last_at_most(start, offset[k], tail, t)
-                    if found >= offset[k] and t < stop[found]:
-                        place = found
-                    position = found + 1 - offset[k]
-            if place < 0:
-                if not edge <= t < next_edge:
-                    edge, next_edge = bounds_of(t, bounds)
-                place = open_place(k, position, cursors, index, pool, free)
-                if place < 0:
-                    return i
-                start[place] = edge
-                stop[place] = next_edge
-                here = slot[place]
-                rows[here] = 0
-                if times is not None:
-                    first[here] = times[i]
-                    last[here] = times[i]
-                born[cursors[2]] = here
-                cursors[2] += 1
-            key, here = k, slot[place]
-            low, high = start[place], stop[place]
-        count += 1
-        if times is not None:
-            first[here] = min(first[here], times[i])
-            last[here] = max(last[here], times[i])
-        slots[i] = here
+            key, here, low, high = k, there, start[place], stop[place]
     if count > 0:
         rows[here] += count
     return at.shape[0]

@@ -80,14 +80,16 @@ class Store:
 
         Ranges that follow each other with bounds that never fall share their work.
         """
-        return [
-            self._merge(component.algebra, self._states(number), left, right)
-            for number, component in enumerate(self.components)
-        ]
-
-    def _states(self, number: int) -> States:
-        states = self.states[number]
-        return (self.runs.rows,) if states is None else states
+        rows: States | None = None
+        merged = []
+        for component, states in zip(self.components, self.states, strict=True):
+            if states is not None:
+                merged.append(self._merge(component.algebra, states, left, right))
+                continue
+            # Every count without a null is that of the rows.
+            rows = (self.rows(left, right),) if rows is None else rows
+            merged.append(rows)
+        return merged
 
     def _merge(self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray) -> States:
         out: States = algebra.new(len(left))
@@ -147,6 +149,10 @@ def add_events(X: Any, valid: Any, slots: Any, S: Any) -> None:
         if slot < 0 or (valid is not None and not valid[i]):
             continue
         if slot != here:
+            if i + 1 < slots.shape[0] and slots[i + 1] == here:
+                # A late event between others: theirs stays at hand.
+                store(S, slot, combine(load(S, slot), lift(X, i)))
+                continue
             if here >= 0:
                 store(S, here, state)
             here = slot
