@@ -157,6 +157,8 @@ def usable_times(column: Column, name: str) -> Times:
             f"A time column holds timestamps, dates or whole numbers; {name!r} holds {kind}. "
             "Cast it first, for example with `pandas.to_datetime` or polars' `str.to_datetime`."
         )
+    if not len(values):
+        return Times(np.empty(0, np.int64), None, 0, 0)
     reach = LATEST * divide // multiply
     low, high = int(values.min()), int(values.max())
     if low <= -reach or high >= reach:
@@ -175,6 +177,25 @@ def usable_times(column: Column, name: str) -> Times:
 
 def _reach(times: np.ndarray) -> tuple[int, int]:
     return int(times.min()), int(times.max())
+
+
+def times_column(values: np.ndarray, kind: pa.DataType, grain: int) -> pa.Array:
+    """Microseconds as times of the type of a time column, if that can hold multiples of `grain`.
+
+    Otherwise they are of its kind with microseconds: a date then becomes a timestamp.
+    """
+    import pyarrow as pa
+
+    types, day = pa.types, 86_400_000_000
+    if types.is_timestamp(kind) or types.is_date(kind):
+        fine = pa.timestamp("us", kind.tz if types.is_timestamp(kind) else None)
+    elif types.is_duration(kind) or types.is_time(kind):
+        fine = pa.duration("us")  # the end of a day is no time of day
+    else:
+        return pa.array(values)
+    moments = pa.array(values).cast(fine)
+    coarse = day if types.is_date(kind) else UNITS[kind.unit][0]
+    return moments if types.is_time(kind) or grain % coarse else moments.cast(kind)
 
 
 def fitted(column: Column, kind: pa.DataType, name: str) -> Column:

@@ -20,6 +20,7 @@ from slicewise.columns import Column
 from slicewise.errors import (
     AggregateError,
     CapabilityError,
+    ColumnError,
     OrderError,
     SpanError,
     WindowError,
@@ -34,7 +35,14 @@ from slicewise.slicing.emission import (
     prints_of,
     retractions,
 )
-from slicewise.slicing.events import Columns, Times, fitted, names, usable_times
+from slicewise.slicing.events import (
+    Columns,
+    Times,
+    fitted,
+    names,
+    times_column,
+    usable_times,
+)
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.plan import Plan, context_free, needs_rows, plan
 from slicewise.slicing.tracks import (
@@ -55,6 +63,7 @@ from slicewise.windows import (
     RowPeriodic,
     RowsEveryTime,
     Threshold,
+    TimeEveryRows,
     UserWindow,
     Window,
 )
@@ -65,6 +74,7 @@ if TYPE_CHECKING:
 
 Emit = Literal["on_close", "final", "on_update"]
 MODES = ("on_close", "final", "on_update")
+RESULT_COLUMNS = ("window", "start", "end", "revision", "retracted")
 
 
 @dataclass(slots=True)
@@ -156,7 +166,14 @@ class Operator:
             raise AggregateError(
                 f"`aggs` takes aggregates such as `sw.agg.sum('x')`; given: {self.aggs!r}."
             )
-        taken: set[str] = {*self.by, "window", "start", "end", "revision", "retracted"}
+        for name in self.by:
+            if name in RESULT_COLUMNS or self.by.count(name) > 1:
+                shown = ", ".join(map(repr, RESULT_COLUMNS))
+                raise ColumnError(
+                    f"`by` names each key column once, and results have columns {shown}; `by` has "
+                    f"{name!r}. Rename that column first."
+                )
+        taken: set[str] = {*self.by, *RESULT_COLUMNS}
         for aggregate in self.aggs:
             if aggregate.output in taken:
                 raise AggregateError(
@@ -429,7 +446,7 @@ class Operator:
     def advance(self, watermark: Any) -> list[Result]:
         """Take a watermark; the results that it closes, revises and retracts."""
         table = self.advance_arrow(watermark)
-        plain = {*self.by, "window", "start", "end", "revision", "retracted"}
+        plain = {*self.by, *RESULT_COLUMNS}
         values = [name for name in table.column_names if name not in plain]
         results = []
         for row in table.to_pylist():
@@ -592,14 +609,9 @@ class Operator:
         """Starts or ends: times of the type of the time column, if all windows measure time."""
         import pyarrow as pa
 
-        kind = self._time_type
-        if kind is None or not self._known.timed or not pa.types.is_temporal(kind):
+        if self._time_type is None or not self._known.timed:
             return pa.array(values)
-        zone = kind.tz if pa.types.is_timestamp(kind) else None
-        moments = pa.array(values).cast(pa.timestamp("us", tz=zone))
-        if pa.types.is_timestamp(kind) and kind.unit == "ns":
-            return moments.cast(kind)
-        return moments
+        return times_column(values, self._time_type, self._known.grain)
 
     def explain(self) -> str:
         """In words: which windows share slices, what is stored and why, what is compiled.
@@ -676,13 +688,15 @@ class Known:
     """What follows from the windows and aggregates, so that no call has to go through them.
 
     `columns` are those that are read, `labels` the names of windows by number, `conditions` the
-    windows with a condition, and `timed` tells whether every window measures time.
+    windows with a condition, and `timed` tells whether every window measures time. All lengths
+    of time and origins are multiples of `grain`.
     """
 
     columns: tuple[str, ...]
     labels: list[str]
     conditions: list[Placed]
     timed: bool
+    grain: int
 
     @staticmethod
     def of(
@@ -697,6 +711,7 @@ class Known:
             [names.get(number, "") for number in range(numbers)],
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
             not any(measures_other(placed.window) for placed in windows),
+            math.gcd(*(number for placed in windows for number in lengths_of(placed.window))),
         )
 
 
@@ -720,6 +735,15 @@ def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
 def wall_clock() -> int:
     """Microseconds since the epoch."""
     return time.time_ns() // 1000
+
+
+def lengths_of(window: Window) -> list[int]:
+    """The lengths of time and origins of a window that measures time."""
+    named = ["length", "origin", "start", "gap", "max_length"]
+    if not isinstance(window, TimeEveryRows):
+        named.append("every")
+    found = [getattr(window, name, None) for name in named]
+    return [number for number in found if type(number) is int]
 
 
 def measures_other(window: Window) -> bool:
