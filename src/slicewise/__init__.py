@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise import agg, errors
 from slicewise.aggregates.base import Aggregate
 from slicewise.spans import rows, units
-from slicewise.verbs import rolling, windowed
+from slicewise.verbs import explain, rolling, rolling_by, windowed, windowed_by
 from slicewise.windows import (
     UserWindow,
     cumulate,
@@ -34,10 +34,12 @@ __all__ = [
     "agg",
     "cumulate",
     "errors",
+    "explain",
     "fixed",
     "mergers",
     "punctuated",
     "rolling",
+    "rolling_by",
     "rows",
     "session",
     "slide",
@@ -47,6 +49,7 @@ __all__ = [
     "tumbling",
     "units",
     "windowed",
+    "windowed_by",
 ]
 
 # What loads when it is first asked for, so that importing the package stays quick. A module that

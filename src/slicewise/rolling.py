@@ -61,7 +61,7 @@ def rolling_columns(
 
     Rows without a usable time are null, and in nobody's window.
     """  # noqa: D205 - one sentence
-    lengths = [_length(span, times) for span in spans]
+    lengths = [length_of(span, times) for span in spans]
     bounds = [agg.bind([columns[name].type for name in agg.columns]) for agg in aggs]
     codes, count = encode(keys)
     values, rows = times.values, None
@@ -89,7 +89,8 @@ def rolling_columns(
     return [output.column() for of_aggregate in outputs for output in of_aggregate]
 
 
-def _length(span: Span, times: Times) -> int:
+def length_of(span: Span, times: Times) -> int:
+    """A span in rows, or in the unit of the times; refuses what rolling cannot look back over."""
     if isinstance(span, Rows):
         return span.count
     if isinstance(span, Units):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
-from slicewise.errors import AggregateError, BadRowsWarning, ColumnError, SpanError, WindowError
+from slicewise.errors import (
+    AggregateError,
+    BadRowsWarning,
+    ColumnError,
+    ColumnTypeError,
+    SpanError,
+    WindowError,
+)
 
 # Not late: loading the module `slicewise.rolling` binds that name to it, and the verb comes after.
 from slicewise.rolling import rolling_columns
@@ -47,6 +55,11 @@ def rolling(
     >>> found["x_sum_5"], found["x_sum_2rows"]
     ([3, 8, 8, 2], [3, 4, 5, 6])
     """
+    if is_spark(data):
+        from slicewise.spark.rolling import rolling as on_spark
+
+        answered: Data = on_spark(data, by=by, time=time, over=over, aggs=aggs)
+        return answered
     from slicewise.tables import table_of
 
     table = table_of(data)
@@ -105,6 +118,12 @@ def windowed(
     session_5 1 9 4
     session_5 12 18 6
     """
+    if is_spark(data):
+        from slicewise.spark.batch import windowed as on_spark
+
+        check_streaming(emit, lateness)
+        answered: Data = on_spark(data, by=by, time=time, windows=windows, aggs=aggs)
+        return answered
     from slicewise.slicing.bounded import windowed_table
     from slicewise.tables import table_of
 
@@ -134,6 +153,74 @@ def windowed(
         )
     made: Data = table.made(found)
     return made
+
+
+def windowed_by(**query: Any) -> Callable[[Data], Data]:
+    """A function that answers `sw.windowed` with these arguments, as `df.transform` takes it.
+
+    >>> import slicewise as sw
+    >>> totals = sw.windowed_by(time="t", windows=sw.tumbling(10), aggs=sw.agg.sum("x"))
+    >>> totals({"t": [1, 4, 12], "x": [3, 1, 4]})["x_sum"]
+    [4, 4]
+    """
+
+    def transform(data: Data) -> Data:
+        return windowed(data, **query)
+
+    return transform
+
+
+def rolling_by(**query: Any) -> Callable[[Data], Data]:
+    """A function that answers `sw.rolling` with these arguments, as `df.transform` takes it.
+
+    >>> import slicewise as sw
+    >>> features = sw.rolling_by(time="t", over=[5, 10], aggs=sw.agg.max("x"))
+    >>> features({"t": [1, 4, 12], "x": [3, 1, 4]})["x_max_10"]
+    [3, 3, 4]
+    """
+
+    def transform(data: Data) -> Data:
+        return rolling(data, **query)
+
+    return transform
+
+
+def explain(
+    data: Any,
+    *,
+    by: str | Sequence[str] | None = None,
+    time: str,
+    windows: Any = None,
+    over: Any = None,
+    aggs: Any,
+) -> str:
+    """What `sw.windowed` (given `windows`) or `sw.rolling` (given `over`) would do, in words.
+
+    For a Spark DataFrame it says what runs where: what Spark computes, what crosses to Python,
+    and which aggregates are compiled. No job is started.
+    """
+    if (windows is None) == (over is None):
+        raise WindowError(
+            "`explain` takes the arguments of `windowed` or of `rolling`: either `windows` or "
+            f"`over`; given: {'neither' if windows is None else 'both'}."
+        )
+    if not is_spark(data):
+        raise ColumnTypeError(
+            "`explain` tells how a Spark DataFrame is computed; given: "
+            f"{type(data).__module__}.{type(data).__qualname__}. For tables in this process, "
+            "`sw.Operator(...).explain()` says what is kept."
+        )
+    from slicewise.spark.explain import explain_rolling, explain_windowed
+
+    if over is None:
+        return explain_windowed(data, by=by, time=time, windows=windows, aggs=aggs)
+    return explain_rolling(data, by=by, time=time, over=over, aggs=aggs)
+
+
+def is_spark(data: object) -> bool:
+    """Whether `data` is a Spark DataFrame; only a program that imported Spark can have one."""
+    spark = sys.modules.get("pyspark.sql")
+    return spark is not None and isinstance(data, spark.DataFrame)
 
 
 def check_streaming(emit: str | None, lateness: Any) -> None:

@@ -35,23 +35,53 @@ if TYPE_CHECKING:
 # default is to do as the calling kernel does.
 DECORATOR = 'algebra = njit(cache=True, nogil=True, error_model="python")'
 
+Definition = tuple[Algebra, np.dtype[Any] | None] | str
+
+# Definitions that came from another process, by aggregate and types.
+_known: dict[tuple[Any, ...], Definition] = {}
+
 
 def bind_methods(aggregate: Aggregate, types: Sequence[pa.DataType]) -> Bound:
     """`aggregate` compiled for columns of these types, or interpreted with the reason why."""
+    columns = bound_columns(aggregate)
+    made = definition(aggregate, types)
+    if isinstance(made, str):
+        return interpreted(aggregate, aggregate.returns, made, part="objects")
+    algebra, result = made
+    component = Component(algebra, tuple(Input(c) for c in columns), required=columns)
+    return Bound(aggregate, (component,), _lowering(aggregate, algebra, result))
+
+
+def is_own(aggregate: Aggregate) -> bool:
+    """Whether an aggregate is bound by its methods, as those of users are."""
+    return type(aggregate).bind is Aggregate.bind
+
+
+def definition(aggregate: Aggregate, types: Sequence[pa.DataType]) -> Definition:
+    """The algebra and the numpy type of its results; the reason why not, if it has none."""
     import pyarrow as pa
 
-    columns = bound_columns(aggregate)
+    known = _known.get((aggregate, *types))
+    if known is not None:
+        return known
     try:
         if not aggregate.compile:
             raise NotCompilableError(f"`{type(aggregate).__name__}` says `compile = False`")
-        for column, kind in zip(columns, types, strict=True):
+        for column, kind in zip(bound_columns(aggregate), types, strict=True):
             if storage(kind) == np.dtype(object) or pa.types.is_temporal(kind):
                 raise NotCompilableError(f"column {column!r} holds {kind}, not numbers")
-        algebra, result = _algebra(aggregate, types)
+        made: Definition = _algebra(aggregate, types)
     except NotCompilableError as error:
-        return interpreted(aggregate, None, str(error), part="objects")
-    component = Component(algebra, tuple(Input(c) for c in columns), required=columns)
-    return Bound(aggregate, (component,), _lowering(aggregate, algebra, result))
+        made = str(error)
+    return made
+
+
+def teach(aggregate: Aggregate, types: Sequence[pa.DataType], made: Definition) -> None:
+    """Take over a definition made where the source of the methods can be read.
+
+    Another process may know a class without its source: one of a notebook, for example.
+    """
+    _known[(aggregate, *types)] = made
 
 
 def _algebra(
@@ -154,7 +184,7 @@ def _lowering(
         constructor = type(aggregate.identity()) if algebra.constructor else None
         rows = zip(*fields, strict=True) if len(fields) > 1 or algebra.constructor else fields[0]
         made = (constructor(*row) if constructor else row for row in rows)
-        return Column.from_arrow(pa.array([aggregate.lower(s) for s in made]))
+        return Column.from_arrow(pa.array([aggregate.lower(s) for s in made], aggregate.returns))
 
     def in_numba(states: Sequence[States]) -> Column:
         import pyarrow as pa

@@ -1,0 +1,212 @@
+"""`sw.windowed` on bounded DataFrames.
+
+Three ways lead from rows to window instances, and a query takes the cheapest that serves all of
+it, so that the input is read once:
+
+- *native*: Spark makes the slices of context-free windows with its own aggregates;
+- *combined*: Python makes them before the shuffle, for any aggregate that commutes;
+- *ordered*: rows are sorted by (key, time) and fed to an operator, for everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from slicewise.aggregates.base import Aggregate, Bound, Component, share
+from slicewise.errors import WindowError
+from slicewise.slicing.events import names as names_of
+from slicewise.slicing.operator import Operator, measures_other
+from slicewise.slicing.plan import context_free, needs_rows
+from slicewise.spark import native
+from slicewise.spark.frames import (
+    arrow_schema,
+    arrow_types,
+    bounds_type,
+    check_keys,
+    check_time,
+    checked,
+    col,
+    spark_type,
+    tie_breakers,
+)
+from slicewise.spark.ordered import FeedOrdered
+from slicewise.spark.query import Query, check_sendable, result_types
+from slicewise.spark.slices import CombineSlices, MergeSlices
+from slicewise.spark.states import SLICE, state_names, state_type
+from slicewise.windows import Fixed, Periodic, Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+Way = Literal["native", "combined", "ordered"]
+RESERVED = ("window", "start", "end")
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """A query on a DataFrame: what it needs, which way it takes, and what comes out."""
+
+    frame: DataFrame
+    query: Query
+    columns: tuple[str, ...]  # the columns that must reach Python, if rows do
+
+    @staticmethod
+    def of(
+        frame: DataFrame,
+        by: str | Sequence[str] | None,
+        time: str,
+        windows: Window | Sequence[Window],
+        aggs: Aggregate | Sequence[Aggregate],
+    ) -> Windowed:
+        """The query, checked as far as it can be without a job."""
+        # An operator checks windows and aggregates, and has no use for the DataFrame yet.
+        operator = Operator(windows=windows, aggs=aggs, time=time, by=by, emit="final")  # type: ignore[arg-type]  # one alone is taken too
+        keys = names_of(by)
+        for name in keys:
+            if name in RESERVED:
+                raise WindowError(
+                    f"The result has a column {name!r} of its own, so no key can have that name. "
+                    "Rename the key first."
+                )
+        read = [operator.windows[k].reads for k in range(len(operator.windows))]
+        needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
+        needed += [column for columns in read for column in columns or ()]
+        checked(frame, "windowed", needed)
+        check_time(frame, time)
+        check_keys(frame, keys)
+        # A condition that is a function may look at any column.
+        every = frame.columns if None in read else needed
+        columns = tuple(dict.fromkeys(every))
+        query = Query.of(operator.windows, operator.aggs, time, keys, arrow_types(frame, columns))
+        return Windowed(frame, query, columns)
+
+    @cached_property
+    def bounds(self) -> list[Bound]:
+        return self.query.bounds()
+
+    @cached_property
+    def components(self) -> list[Component]:
+        return share(self.bounds)
+
+    @property
+    def way(self) -> Way:
+        """The cheapest way that serves every window and every aggregate."""
+        return "ordered" if self.reasons() else "native" if self.is_native else "combined"
+
+    def reasons(self) -> list[str]:
+        """Why rows must be sorted; empty when slices are enough."""
+        windows = [
+            w.name
+            for w in self.query.windows
+            if not context_free(w) or getattr(w, "axis", None) is not None
+        ]
+        aggs = [a.output for a in self.query.aggs if not a.commutative]
+        found = []
+        if windows:
+            found.append(f"the edges of {', '.join(windows)} depend on the events")
+        if aggs:
+            found.append(f"{', '.join(aggs)} depend on the order of events")
+        return found
+
+    @cached_property
+    def is_native(self) -> bool:
+        return native.computes(self.components, self.query.types) and native.few_edges(
+            self.query.windows
+        )
+
+    @property
+    def apart(self) -> bool:
+        """Whether each window instance is one slice."""
+        if len(self.query.windows) > 1:
+            return False
+        (window,) = self.query.windows
+        return isinstance(window, Fixed) or (
+            isinstance(window, Periodic) and window.every >= window.length
+        )
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The schema of the result."""
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        query = self.query
+        axes = [a for w in query.windows if (a := getattr(w, "axis", None)) is not None]
+        timed = not any(measures_other(window) for window in query.windows)
+        bound = spark_type("start", bounds_type(self.frame, query.time, axes, timed=timed))
+        fields = [self.frame.schema[name] for name in query.by]
+        fields += [StructField("window", StringType()), StructField("start", bound)]
+        fields += [StructField("end", bound)]
+        kinds = result_types(self.bounds, query.types)
+        fields += [
+            StructField(agg.output, spark_type(agg.output, kind))
+            for agg, kind in zip(query.aggs, kinds, strict=True)
+        ]
+        return StructType([StructField(f.name, f.dataType) for f in fields])
+
+    def run(self) -> DataFrame:
+        """The result, which Spark computes when it is asked for."""
+        if self.way == "ordered":
+            return self._ordered()
+        merge = MergeSlices(
+            self.query, arrow_schema(self.schema), self.way == "native" and self.apart
+        )
+        check_sendable(merge)
+        slices = self._native() if self.way == "native" else self._combined()
+        if not merge.apart:
+            slices = self._together(slices).sortWithinPartitions(*map(col, self.query.by), SLICE)
+        return slices.mapInArrow(merge, self.schema)
+
+    def _native(self) -> DataFrame:
+        query = self.query
+        return native.slices(
+            self.frame, query.by, query.time, query.windows, self.components, query.types
+        )
+
+    def _combined(self) -> DataFrame:
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        fields = [self.frame.schema[name] for name in self.query.by]
+        fields.append(StructField(SLICE, LongType()))
+        for component, names in zip(self.components, state_names(self.components), strict=True):
+            fields += [
+                StructField(name, spark_type(name, state_type(dtype)))
+                for name, dtype in zip(names, component.algebra.dtypes, strict=True)
+            ]
+        schema = StructType([StructField(f.name, f.dataType) for f in fields])
+        combine = CombineSlices(self.query, arrow_schema(schema))
+        return self.frame.select(*map(col, self.columns)).mapInArrow(combine, schema)
+
+    def _ordered(self) -> DataFrame:
+        task = FeedOrdered(self.query, arrow_schema(self.schema))
+        check_sendable(task)
+        rows = self._together(self.frame.select(*map(col, self.columns)))
+        order = [*self.query.by, self.query.time, *self._ties()]
+        return rows.sortWithinPartitions(*map(col, order)).mapInArrow(task, self.schema)
+
+    def _ties(self) -> list[str]:
+        """Columns that order events of one time, where that matters: a DataFrame has no order."""
+        query = self.query
+        if not any(map(needs_rows, query.windows)) and all(a.commutative for a in query.aggs):
+            return []
+        return tie_breakers(self.frame, self.columns, {*query.by, query.time})
+
+    def _together(self, frame: DataFrame) -> DataFrame:
+        """The rows of each key in one partition."""
+        by = self.query.by
+        return frame.repartition(*map(col, by)) if by else frame.repartition(1)
+
+
+def windowed(
+    frame: Any,
+    *,
+    by: str | Sequence[str] | None = None,
+    time: str,
+    windows: Any,
+    aggs: Any,
+) -> Any:
+    """The aggregates of every window instance of every key; see `sw.windowed`."""
+    return Windowed.of(frame, by, time, windows, aggs).run()

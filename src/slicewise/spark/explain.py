@@ -1,0 +1,100 @@
+"""What a query does on a DataFrame, in words: what Spark computes, and what crosses to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slicewise.aggregates.base import Bound
+from slicewise.slicing.slicer import Edges
+from slicewise.spans import Rows, canonical
+from slicewise.spark.batch import Windowed
+from slicewise.spark.rolling import Rolling
+
+
+def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any) -> str:
+    """How `sw.windowed` runs."""
+    made = Windowed.of(frame, by, time, windows, aggs)
+    ways = {"native": _native, "combined": _combined, "ordered": _ordered}
+    lines = ways[made.way](made)
+    return _shown(lines, made.bounds)
+
+
+def explain_rolling(frame: Any, *, by: Any, time: str, over: Any, aggs: Any) -> str:
+    """How `sw.rolling` runs."""
+    made = Rolling.of(frame, by, time, over, aggs)
+    lines = []
+    keys = _keys(made.query.by)
+    if made.range is None:
+        lines.append(f"Spark sends all rows of {keys} to one partition and sorts them by time.")
+        if any(isinstance(span, Rows) for span in made.spans):
+            lines.append("Keys are not cut into ranges of time: a span of rows may reach anywhere.")
+    else:
+        lines.append(
+            f"Spark cuts {keys} into ranges of {_length(made.range, time, made)}, each with the "
+            f"{_length(made.reach, time, made)} before it, so a single key uses all cores; rows "
+            "are sorted by time within their range."
+        )
+    lines.append(
+        "All rows cross to Python once, with all their columns; each batch is answered by a "
+        "boundary aggregator (SBA) over the rows that its windows reach back to."
+    )
+    return _shown(lines, made.query.bounds())
+
+
+def _native(made: Windowed) -> list[str]:
+    edges = Edges(made.query.windows)  # type: ignore[arg-type]  # context-free ones
+    count = len(edges.steps) + len(edges.singles)
+    lines = [
+        f"Spark cuts time into slices at the edges of all windows ({count} "
+        f"progression{'s' * (count != 1)} of edges) and makes one partial state per key and slice, "
+        "combined before the shuffle: a key with most of the rows does not pin a task."
+    ]
+    if made.apart:
+        lines.append("Each window instance is one slice, so slices are not shuffled again.")
+        lines.append("Slices cross to Python, where their states become results.")
+    else:
+        lines.append(f"Spark sends the slices of {_keys(made.query.by)} to one partition, sorted.")
+        lines.append(
+            "Slices cross to Python, where a boundary aggregator (SBA) merges them to windows."
+        )
+    return lines
+
+
+def _combined(made: Windowed) -> list[str]:
+    return [
+        "Rows cross to Python before the shuffle, where a combiner makes one partial state per "
+        "key and slice: a key with most of the rows does not pin a task.",
+        f"Spark sends the slices of {_keys(made.query.by)} to one partition, sorted.",
+        "Slices cross to Python, where a boundary aggregator (SBA) merges them to windows.",
+    ]
+
+
+def _ordered(made: Windowed) -> list[str]:
+    lines = [f"Slices before the shuffle are not enough: {reason}." for reason in made.reasons()]
+    lines.append(
+        f"Spark sends all rows of {_keys(made.query.by)} to one partition and sorts them by time."
+    )
+    lines.append(
+        f"The columns {', '.join(made.columns)} cross to Python, where an operator takes them "
+        "batch by batch."
+    )
+    return lines
+
+
+def _shown(lines: Sequence[str], bounds: Sequence[Bound]) -> str:
+    lines = list(lines)
+    for bound in bounds:
+        how = f"interpreted: {bound.reason}" if bound.reason else "compiled"
+        lines.append(f"{bound.aggregate.output}: {how}.")
+    return "\n".join(lines)
+
+
+def _keys(by: Sequence[str]) -> str:
+    return f"each key ({', '.join(by)})" if by else "the one key"
+
+
+def _length(length: int, time: str, made: Rolling) -> str:
+    import pyarrow as pa
+
+    return canonical(length) if pa.types.is_temporal(made.query.types[time]) else str(length)

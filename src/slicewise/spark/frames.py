@@ -1,0 +1,227 @@
+"""DataFrames as the verbs see them: columns, types and times, all known without a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from slicewise.errors import CapabilityError, ColumnError, ColumnTypeError
+from slicewise.slicing.events import LATEST
+from slicewise.verbs import check_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+# Kernels want long batches and memory wants short ones: batches are joined up to this.
+ROWS = 1 << 16
+BYTES = 1 << 25
+# How many rows a batch of results has at most.
+ROWS_OUT = 1 << 17
+DAY = 86_400_000_000
+
+NTZ_MICROSECONDS = (
+    "cast(cast(cast({} - timestamp_ntz'1970-01-01 00:00:00' as interval second) "
+    "as decimal(20, 6)) * 1000000 as bigint)"
+)
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def col(name: str) -> Column:
+    """The column with exactly this name; dots mean nothing special."""
+    from pyspark.sql import functions as F
+
+    return F.col(quoted(name))
+
+
+def checked(frame: DataFrame, verb: str, wanted: Sequence[str]) -> None:
+    """Refuse streams, columns that are not there and names that mean two columns."""
+    if frame.isStreaming:
+        raise CapabilityError(
+            f"`{verb}` takes a bounded DataFrame here; this one is a stream. Use it inside "
+            "`foreachBatch`, where each micro-batch is bounded."
+        )
+    known = frame.columns
+    check_columns(known, wanted)
+    for name in wanted:
+        if known.count(name) > 1:
+            raise ColumnError(
+                f"The DataFrame has {known.count(name)} columns named {name!r}, so it is not clear "
+                "which one is meant. Rename them first."
+            )
+
+
+def arrow_types(frame: DataFrame, names: Iterable[str]) -> dict[str, pa.DataType]:
+    """The Arrow types with which columns reach Python."""
+    return {name: arrow_type(name, frame.schema[name].dataType) for name in names}
+
+
+def arrow_type(name: str, kind: DataType) -> pa.DataType:
+    """The Arrow type of a column; refuses those that Arrow has no equal of."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except PySparkException as error:
+        raise ColumnTypeError(
+            f"The column {name!r} holds {kind.simpleString()}, which cannot be sent to Python as "
+            "Arrow. Cast it first, or leave it out."
+        ) from error
+
+
+def spark_type(name: str, kind: pa.DataType) -> DataType:
+    """The Spark type of a result."""
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    if pa.types.is_timestamp(kind) and kind.unit != "us":
+        kind = pa.timestamp("us", kind.tz)
+    if pa.types.is_duration(kind):
+        kind = pa.duration("us")
+    try:
+        return from_arrow_type(kind, prefer_timestamp_ntz=True)
+    except PySparkException as error:
+        raise ColumnTypeError(
+            f"The results of {name!r} are {kind}, for which Spark has no type."
+        ) from error
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects of a function whose results have this schema."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def check_keys(frame: DataFrame, by: Sequence[str]) -> None:
+    """Refuse keys that have no plain values."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+    for name in by:
+        kind = frame.schema[name].dataType
+        if isinstance(kind, ArrayType | MapType | StructType | VariantType):
+            raise ColumnTypeError(
+                f"A key is a plain value; {name!r} holds {kind.simpleString()}. Use one of its "
+                "fields, or a text made of it."
+            )
+
+
+def microseconds(frame: DataFrame, name: str) -> Column:
+    """The time column as a bigint, in microseconds unless it holds numbers; null if unusable."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    kind, column = frame.schema[name].dataType, col(name)
+    if isinstance(kind, T.TimestampType):
+        return F.unix_micros(column)
+    if isinstance(kind, T.TimestampNTZType):
+        return F.expr(NTZ_MICROSECONDS.format(quoted(name)))
+    if isinstance(kind, T.DateType):
+        return F.unix_date(column).cast("bigint") * DAY
+    if isinstance(kind, T.IntegralType):
+        whole = column.cast("bigint")
+        return F.when((whole > -LATEST) & (whole < LATEST), whole)
+    if isinstance(kind, T.FloatType | T.DoubleType):
+        usable = (F.abs(column) < float(LATEST)) & (F.floor(column).cast("double") == column)
+        return F.when(usable, column.cast("bigint"))
+    raise time_error(name, kind)
+
+
+def check_time(frame: DataFrame, name: str) -> None:
+    """Refuse a time column that holds no times."""
+    from pyspark.sql import types as T
+
+    kind = frame.schema[name].dataType
+    if not isinstance(
+        kind,
+        T.TimestampType
+        | T.TimestampNTZType
+        | T.DateType
+        | T.IntegralType
+        | T.FloatType
+        | T.DoubleType,
+    ):
+        raise time_error(name, kind)
+
+
+def time_error(name: str, kind: DataType) -> ColumnTypeError:
+    """What to say of a time column that holds no times."""
+    return ColumnTypeError(
+        f"A time column holds timestamps, dates or whole numbers; {name!r} holds "
+        f"{kind.simpleString()}. Cast it first, for example with `F.to_timestamp`."
+    )
+
+
+def tie_breakers(frame: DataFrame, names: Iterable[str], known: set[str]) -> list[str]:
+    """Columns other than `known` that rows can be sorted by: a DataFrame has no order of its own.
+
+    Rows that agree in all of them are the same to every aggregate.
+    """
+    from pyspark.sql.types import MapType, VariantType
+
+    found = []
+    for name in names:
+        kind = frame.schema[name].dataType
+        unordered = isinstance(kind, MapType | VariantType) or "map<" in kind.simpleString()
+        if name not in known and not unordered:
+            found.append(name)
+    return found
+
+
+def bounds_type(frame: DataFrame, time: str, axes: Sequence[str], *, timed: bool) -> pa.DataType:
+    """The type of `start` and `end`: that of the time column when all windows measure time."""
+    import pyarrow as pa
+
+    kind = arrow_types(frame, [time])[time]
+    if timed and pa.types.is_temporal(kind):
+        return pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
+    measures = arrow_types(frame, axes).values()
+    fractions = any(pa.types.is_floating(measure) for measure in measures)
+    return pa.float64() if fractions else pa.int64()
+
+
+def joined(batches: Iterable[pa.RecordBatch], rows: int = ROWS) -> Iterator[pa.Table]:
+    """Batches joined to tables of about `rows` rows, and not many more bytes than `BYTES`."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in batches:
+        for begin in range(0, batch.num_rows, rows):
+            piece = batch.slice(begin, rows)
+            waiting.append(piece)
+            count += piece.num_rows
+            size += piece.nbytes
+            if count >= rows or size >= BYTES:
+                yield pa.Table.from_batches(waiting).combine_chunks()
+                waiting, count, size = [], 0, 0
+    if count:
+        yield pa.Table.from_batches(waiting).combine_chunks()
+
+
+def conformed(columns: Mapping[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Columns as batches of exactly this schema; Spark reads them by it without a check."""
+    import pyarrow as pa
+
+    arrays = [fit(columns[field.name], field.type) for field in schema]
+    table = pa.Table.from_arrays(arrays, schema=schema)
+    yield from table.to_batches(max_chunksize=ROWS_OUT)
+
+
+def fit(array: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """An array as another type that can hold its values."""
+    import pyarrow as pa
+
+    if array.type == kind:
+        return array
+    try:
+        return array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array(array.to_pylist(), kind)

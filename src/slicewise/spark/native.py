@@ -1,0 +1,114 @@
+"""Slices that Spark computes itself: generated code, with a combine before the shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slicewise.aggregates import components as parts
+from slicewise.aggregates.base import Component
+from slicewise.aggregates.extremes import largest, smallest
+from slicewise.columns import storage
+from slicewise.slicing.slicer import Edges
+from slicewise.spark.frames import col, microseconds
+from slicewise.spark.states import SLICE, state_names
+from slicewise.windows import Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+# An expression with more progressions of edges than this is slower than Python.
+PROGRESSIONS = 32
+
+
+def fields(component: Component, types: dict[str, pa.DataType]) -> list[Column] | None:
+    """Spark's aggregates for the fields of a component's state; `None` if it has none of them.
+
+    A field is null where no event of the slice has a value.
+    """
+    from pyspark.sql import functions as F
+
+    if component == parts.rows():
+        return [F.count(F.lit(1))]
+    name = component.inputs[0].column
+    if name not in types or component.algebra.source is None:
+        return None
+    kind, column = types[name], col(name)
+    if component == parts.count(name):
+        return [F.count(column)]
+    if storage(kind).kind == "O":
+        return None
+    if component == largest(name, kind):
+        return [F.max(column)]
+    if component == smallest(name, kind):
+        return [F.min(column)]
+    if component == parts.float_sum(name):
+        return [F.sum(column.cast("double"))]
+    if component == parts.int_sum(name):
+        whole = column.cast("bigint")
+        return [F.sum(F.shiftright(whole, 32)), F.sum(whole.bitwiseAND(parts.LOW_32))]
+    if component == parts.spread(name, kind):
+        number = column.cast("double")
+        return [F.count(column), F.sum(number), F.var_pop(number) * F.count(column)]
+    return None
+
+
+def computes(components: Sequence[Component], types: dict[str, pa.DataType]) -> bool:
+    """Whether Spark can make the states of all these components."""
+    return all(fields(component, types) is not None for component in components)
+
+
+def few_edges(windows: Sequence[Window]) -> bool:
+    """Whether the edges of these windows make a short expression."""
+    edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
+    return len(edges.steps) + len(edges.singles) <= PROGRESSIONS
+
+
+def slices(
+    frame: DataFrame,
+    by: Sequence[str],
+    time: str,
+    windows: Sequence[Window],
+    components: Sequence[Component],
+    types: dict[str, pa.DataType],
+) -> DataFrame:
+    """The states of each (key, slice), once each."""
+    from pyspark.sql import functions as F
+
+    aggregates = []
+    for component, names in zip(components, state_names(components), strict=True):
+        made = fields(component, types)
+        assert made is not None
+        aggregates += [column.alias(name) for column, name in zip(made, names, strict=True)]
+    at = f"{SLICE}_time"
+    used = dict.fromkeys([*by, *(i.column for c in components for i in c.inputs if i.column)])
+    chosen = frame.select(*map(col, used), microseconds(frame, time).alias(at))
+    start = slice_start(F.col(at), windows)
+    # A filter on the slice, because an event outside of all fixed windows has none.
+    return (
+        chosen.select(*map(col, used), start.alias(SLICE))
+        .where(F.col(SLICE).isNotNull())
+        .groupBy(*map(col, by), F.col(SLICE))
+        .agg(*aggregates)
+    )
+
+
+def slice_start(time: Column, windows: Sequence[Window]) -> Column:
+    """The last edge at or before a time; null where there is none."""
+    from pyspark.sql import functions as F
+
+    edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
+    found = [
+        time - F.pmod(time - F.lit(phase), F.lit(step).cast("bigint"))
+        for step, phase in zip(edges.steps.tolist(), edges.phases.tolist(), strict=True)
+    ]
+    singles = edges.singles.tolist()
+    if not found:
+        inside = (time >= F.lit(singles[0])) & (time < F.lit(singles[-1]))
+        found += [F.when(inside, F.lit(singles[0]).cast("bigint"))]
+    found += [F.when(time >= F.lit(single), F.lit(single).cast("bigint")) for single in singles]
+    if len(found) == 1:
+        return found[0]
+    # `greatest` skips nulls, so it needs the time itself to be there.
+    return F.when(found[0].isNotNull(), F.greatest(*found))

@@ -1,0 +1,115 @@
+"""Rows sorted by (key, time), fed to an operator: any windows, any aggregates.
+
+A partition comes as an iterator of batches and is never held as a whole. A key that ends within a
+batch is complete: its watermark is infinity. The last key of a batch may go on in the next one,
+so it has an operator of its own whose watermark is its newest event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slicewise.grouping import encode
+from slicewise.slicing.operator import Operator
+from slicewise.slicing.triggers import INFINITY
+from slicewise.spark.blame import blaming
+from slicewise.spark.frames import ROWS, conformed, joined
+from slicewise.spark.query import Query
+from slicewise.windows import Cumulate, Periodic, Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# About how many results one step may make before they are handed on.
+RESULTS = 1 << 22
+FEWEST = 1 << 10
+
+
+class KeyOrdered(Operator):
+    """An operator whose events come in the order of time within each key."""
+
+    def __init__(self, query: Query) -> None:
+        super().__init__(
+            windows=query.windows,
+            aggs=query.aggs,
+            time=query.time,
+            by=query.by,
+            emit="final",
+            ordered=True,
+        )
+
+    def _check_order(self, times: np.ndarray, wanted: np.ndarray | None) -> None:
+        """Nothing: the times of different keys have nothing to do with each other."""
+
+    @property
+    def newest(self) -> int:
+        """The time of the newest event."""
+        return self._newest
+
+    def take(self, rows: pa.Table) -> None:
+        """Add events; no watermark follows from them."""
+        self._add(rows)
+
+
+@dataclass(frozen=True)
+class FeedOrdered:
+    """From partitions sorted by (key, time) to the rows of window instances."""
+
+    query: Query
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        self.query.bounds()  # teaches this process the definitions of user-defined aggregates
+        operator: KeyOrdered | None = None
+        last: pa.Table | None = None
+        for rows in joined(batches, rows_at_once(self.query.windows)):
+            table = self.query.read(rows)
+            starts = self._starts(table, last)
+            if len(starts) and operator is not None:
+                yield from self._step(operator, table.slice(0, starts[0]), INFINITY)
+                operator = None
+            if len(starts) > 1:
+                whole = table.slice(starts[0], starts[-1] - starts[0])
+                yield from self._step(KeyOrdered(self.query), whole, INFINITY)
+            if operator is None:
+                operator = KeyOrdered(self.query)
+            rest = table.slice(starts[-1]) if len(starts) else table
+            yield from self._step(operator, rest)
+            last = table.slice(table.num_rows - 1)
+        if operator is not None and last is not None:
+            yield from self._step(operator, last.slice(1), INFINITY)
+
+    def _starts(self, table: pa.Table, last: pa.Table | None) -> np.ndarray:
+        """The rows with which a key begins; `last` is the row before the first."""
+        import pyarrow as pa
+
+        both = table if last is None else pa.concat_tables([last, table])
+        codes, _ = encode([both.column(name) for name in self.query.by])
+        begin = np.zeros(1 if last is None else 0, np.int64)
+        if codes is None:
+            return begin
+        changes = np.flatnonzero(codes[1:] != codes[:-1]) + (1 if last is None else 0)
+        return np.concatenate([begin, changes])
+
+    def _step(
+        self, operator: KeyOrdered, rows: pa.Table, watermark: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Add rows and advance; without a watermark to the newest event, as rows are sorted."""
+        with blaming(self.query.aggs, self.query.by, rows):
+            if rows.num_rows:
+                operator.take(rows)
+            if not operator.stats.events:
+                return
+            table = operator.advance_arrow(operator.newest if watermark is None else watermark)
+        if table.num_rows:
+            yield from conformed(dict(zip(table.column_names, table.columns)), self.schema)
+
+
+def rows_at_once(windows: tuple[Window, ...]) -> int:
+    """How many rows to take at a time, so that they make about `RESULTS` results at most."""
+    overlap = sum(w.length / w.every for w in windows if isinstance(w, Periodic | Cumulate))
+    return int(max(FEWEST, min(ROWS, RESULTS / max(overlap, 1.0))))
