@@ -110,10 +110,16 @@ class Keys:
             self._fresh = []
         return self._arrays
 
+    def retype(self, types: Sequence[pa.DataType]) -> None:
+        """Give the keys so far these types; some had none, being nothing but null."""
+        if self._size and [array.type for array in self.arrays()] != list(types):
+            self.load([a.cast(kind) for a, kind in zip(self.arrays(), types, strict=True)])
+
     def load(self, arrays: Sequence[pa.Array]) -> None:
         """Take over keys, each with its place as its code."""
         if not self.columns or not len(arrays[0]):
             return
+        self._fresh = []
         self._arrays, self._size = list(arrays), len(arrays[0])
         if len(arrays) == 1 and is_whole(arrays[0].type):
             column = Column.from_arrow(arrays[0])

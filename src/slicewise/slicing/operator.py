@@ -140,6 +140,7 @@ class Operator:
         self.stats = Stats()
         self._late: list[pa.Table] = []
         self._types: dict[str, pa.DataType] | None = None
+        self._untyped: set[str] = set()  # columns that have had nothing but nulls
         self._time_type: pa.DataType | None = None
         self._keys = Keys(self.by)
         self._codes = np.empty(0, np.int64)
@@ -367,24 +368,47 @@ class Operator:
         needed = self._known.columns
         if self._types is None:
             types = {name: columns.type_of(name) for name in needed}
-            # A column of nothing but nulls may hold any numbers later.
-            types = {n: pa.float64() if pa.types.is_null(t) else t for n, t in types.items()}
-            self._bind_to(types)
+            untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
+            self._bind_to(types | {name: guessed(name, self.aggs) for name in untyped})
+            self._untyped = untyped
+        elif self._untyped:
+            self._learn(columns)
         known = self._types or {}
         for name in needed:
-            kind = known.setdefault(name, columns[name].type)
-            if columns[name].type != kind:
+            given = columns.type_of(name)
+            kind = known.setdefault(name, given)
+            if given != kind:
                 columns.put(name, fitted(columns[name], kind, name))
 
     def _bind_to(self, types: dict[str, pa.DataType]) -> None:
+        self._bounds = self._bound(types)
+        self._types = types
+        self._arrange()
+
+    def _bound(self, types: dict[str, pa.DataType]) -> list[Bound]:
         import pyarrow as pa
 
-        self._bounds = [
+        return [
             a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
             for a in self.aggs
         ]
+
+    def _learn(self, columns: Columns) -> None:
+        """Take over the types of columns that had nothing but nulls before."""
+        import pyarrow as pa
+
+        found = {name: columns.type_of(name) for name in self._untyped if name in columns}
+        found = {name: kind for name, kind in found.items() if not pa.types.is_null(kind)}
+        if not found or not all(skips_null(found, aggregate) for aggregate in self.aggs):
+            return
+        types = {**(self._types or {}), **found}
+        self._bounds = self._bound(types)
         self._types = types
-        self._arrange()
+        self._untyped -= found.keys()
+        self._nothing = None
+        self._keys.retype([types[name] for name in self.by])
+        for track in self._tracks.values():
+            track.store.rebind(self._bounds)
 
     def _marks(
         self, columns: Columns, usable: np.ndarray | None
@@ -735,6 +759,25 @@ def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
 def wall_clock() -> int:
     """Microseconds since the epoch."""
     return time.time_ns() // 1000
+
+
+def guessed(column: str, aggs: Sequence[Aggregate]) -> pa.DataType:
+    """A type for a column of nothing but nulls: strings for those who take no other, or numbers."""
+    import pyarrow as pa
+
+    takers = {
+        a.takes[min(k, len(a.takes) - 1)]
+        for a in aggs
+        for k, c in enumerate(a.columns)
+        if c == column
+    }
+    return pa.string() if "strings" in takers else pa.float64()
+
+
+def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:
+    """Whether an event with null in one of these columns leaves no trace in an aggregate."""
+    read = set(columns) & set(aggregate.columns)
+    return read <= set(aggregate.needed(aggregate.columns))
 
 
 def lengths_of(window: Window) -> list[int]:

@@ -182,6 +182,7 @@ def _put_types(op: Operator, out: BlobWriter) -> Any:
     return {
         "schema": out.put_bytes(pa.schema(fields).serialize().to_pybytes()),
         "bound": op._types is not None,
+        "untyped": sorted(op._untyped),
     }
 
 
@@ -193,6 +194,7 @@ def _get_types(op: Operator, node: Any, source: BlobReader) -> None:
     op._time_type = kinds.pop("time", None)
     if node["bound"]:
         op._bind_to({name.removeprefix("column:"): kind for name, kind in kinds.items()})
+        op._untyped = set(node["untyped"])
 
 
 def _table_bytes(table: pa.Table) -> bytes:

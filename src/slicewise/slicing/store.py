@@ -62,6 +62,19 @@ class Store:
             nulls[older] += nulls[newer]
         return self.runs.rows - nulls
 
+    def rebind(self, bounds: Sequence[Bound]) -> None:
+        """Take over other components; those that are new have seen no event."""
+        known = dict(zip(self.components, self.states, strict=True))
+        self.bounds, self.components = list(bounds), share(bounds)
+        self.states = [None] * len(self.components)
+        for number, component in enumerate(self.components):
+            if component in known:
+                self.states[number] = known[component]
+            else:
+                S = self._room(number, component)
+                every = np.arange(self.runs.slots, dtype=np.int64)
+                fill_identity.specialise(component.algebra)(S, every)
+
     def _room(self, number: int, component: Component) -> States:
         states = self.states[number]
         size = self.runs.slots
