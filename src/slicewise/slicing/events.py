@@ -198,6 +198,17 @@ def times_column(values: np.ndarray, kind: pa.DataType, grain: int) -> pa.Array:
     return moments if types.is_time(kind) or grain % coarse else moments.cast(kind)
 
 
+def check_same_times(before: pa.DataType, now: pa.DataType, name: str) -> None:
+    """Refuse numbers after moments and moments after numbers: they do not count the same units."""
+    import pyarrow as pa
+
+    if pa.types.is_temporal(before) != pa.types.is_temporal(now):
+        raise ColumnTypeError(
+            f"A time column holds moments or numbers and stays with them; {name!r} was {before} "
+            f"and is now {now}. Cast the column before it is given."
+        )
+
+
 def fitted(column: Column, kind: pa.DataType, name: str) -> Column:
     """The column as the type it had in the first batch."""
     import pyarrow as pa

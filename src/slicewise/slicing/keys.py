@@ -112,8 +112,12 @@ class Keys:
 
     def retype(self, types: Sequence[pa.DataType]) -> None:
         """Give the keys so far these types; some had none, being nothing but null."""
-        if self._size and [array.type for array in self.arrays()] != list(types):
-            self.load([a.cast(kind) for a, kind in zip(self.arrays(), types, strict=True)])
+        import pyarrow as pa
+
+        arrays = self.arrays()
+        if arrays and [array.type for array in arrays] != list(types):
+            pairs = zip(arrays, types, strict=True)
+            self.load([a if a.type == kind else pa.nulls(len(a), kind) for a, kind in pairs])
 
     def load(self, arrays: Sequence[pa.Array]) -> None:
         """Take over keys, each with its place as its code."""

@@ -38,6 +38,7 @@ from slicewise.slicing.emission import (
 from slicewise.slicing.events import (
     Columns,
     Times,
+    check_same_times,
     fitted,
     names,
     times_column,
@@ -310,6 +311,8 @@ class Operator:
         given = self._times(columns)
         self._bind(columns)
         marks, usable = self._marks(columns, given.usable)
+        if self.ordered:
+            self._check_order(given.values, usable)
         self.stats.events += size
         wanted = self._wanted(given, usable, columns)
         times, low, high = given.values, given.low, given.high
@@ -318,8 +321,6 @@ class Operator:
             if not len(chosen):
                 return
             low, high = int(chosen.min()), int(chosen.max())
-        if self.ordered:
-            self._check_order(times, wanted)
         keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
         self._newest = max(self._newest, high)
         self._note_changes(times, keys, wanted, low)
@@ -357,8 +358,9 @@ class Operator:
             self._time_type = pa.int64()
             return Times(np.full(columns.rows, now, np.int64), None, now, now)
         column = columns[self.time]
-        if self._time_type is None and not pa.types.is_null(column.type):
-            self._time_type = column.type
+        if not pa.types.is_null(column.type):
+            self._time_type = self._time_type or column.type
+            check_same_times(self._time_type, column.type, self.time)
         return usable_times(column, self.time)
 
     def _bind(self, columns: Columns) -> None:
@@ -434,9 +436,10 @@ class Operator:
             marks[placed.number] = mark
         return marks, usable
 
-    def _check_order(self, times: np.ndarray, wanted: np.ndarray | None) -> None:
-        chosen = times if wanted is None else times[wanted]
-        before = np.maximum.accumulate(np.concatenate([[self._newest], chosen]))
+    def _check_order(self, times: np.ndarray, usable: np.ndarray | None) -> None:
+        chosen = times if usable is None else times[usable]
+        reached = max(self._newest, self.watermark)
+        before = np.maximum.accumulate(np.concatenate([[reached], chosen]))
         early = np.flatnonzero(chosen < before[:-1])
         if len(early):
             row = int(early[0])
@@ -530,10 +533,17 @@ class Operator:
         return self._codes[: len(self._keys)]
 
     def _point(self, watermark: Any) -> int:
-        if isinstance(watermark, dt.datetime):
+        if isinstance(watermark, np.datetime64) and not np.isnat(watermark):
+            watermark = int(watermark.astype("M8[us]").astype(np.int64))
+        if isinstance(watermark, dt.datetime) and watermark == watermark:  # NaT is a datetime too
             return since_epoch(watermark)
-        if isinstance(watermark, float) and math.isnan(watermark):
-            raise SpanError("A watermark is a time; given: NaN.")
+        number = isinstance(watermark, int | float | np.integer | np.floating)
+        if not number or watermark != watermark:
+            shown = "NaN" if number else repr(watermark)
+            raise SpanError(
+                f"A watermark is a time, a moment or a number like those of the events; given: "
+                f"{shown}."
+            )
         if watermark >= INFINITY:
             return INFINITY
         return max(BEGINNING, math.ceil(watermark) if watermark > -math.inf else BEGINNING)
