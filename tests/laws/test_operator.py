@@ -172,3 +172,15 @@ def test_every_merger_gives_the_same_answer(merger: str) -> None:
         assert answers[0] == answers[1]
 
     check()
+
+
+def test_rows_of_many_keys_grow_over_many_batches() -> None:
+    # No row is evicted before the end, so every run moves and doubles several times.
+    op = sw.Operator(windows=[sw.tumbling(10**9)], aggs=[sw.agg.last("x")], time="t", by="k")
+    for batch in range(12):
+        times = [batch * 1000 + i for i in range(900)]
+        op.process({"t": times, "k": [i % 7 for i in times], "x": times})
+        op.advance(times[-1])
+    assert op.stats.stored_rows == 12 * 900
+    expected = {k: max(t for t in range(12_000) if t % 7 == k and t % 1000 < 900) for k in range(7)}
+    assert {r.key: r.values["x_last"] for r in op.advance(math.inf)} == expected

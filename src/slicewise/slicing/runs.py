@@ -51,6 +51,12 @@ class Runs:
         """How many slices are kept."""
         return self.slots - int(self.cursors[FREE])
 
+    def places(self, keys: np.ndarray) -> np.ndarray:
+        """All places of the runs of these keys, one run after the other."""
+        size = self.size[keys]
+        first: np.ndarray = np.repeat(self.offset[keys] - size.cumsum() + size, size)
+        return first + np.arange(len(first))
+
     def scratch(self, size: int) -> np.ndarray:
         """Four arrays of `size` for the time of one call; fresh memory would cost page faults."""
         if self._scratch.shape[1] < size:
@@ -81,7 +87,8 @@ class Runs:
     def _repack(self, places: int) -> None:
         """Move all runs to the front of a new pool with room for growth behind them."""
         used = int(self.size[: self.keys].sum())
-        pool = 2 * used + 4 * places + SMALLEST * min(self.keys, 4 * places) + 64
+        # Runs take at most twice their size now, and each may move once and double.
+        pool = 4 * used + 4 * places + SMALLEST * min(self.keys, 4 * places) + 64
         start, stop = np.empty(pool, self.start.dtype), np.empty(pool, self.stop.dtype)
         slot = np.empty(pool, np.int64)
         old = (self.start, self.stop, self.slot)
