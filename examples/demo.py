@@ -98,7 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=500_000, help="how many events to make")
     events = parser.parse_args().events
-    console = Console()
+    console = Console(width=max(Console().width, 100))
     console.print(f"A football match of {events:,} events from 27 sensors, 20 % of them late.")
     match = football(events, seed=2013)
     begin = time.perf_counter()
