@@ -73,7 +73,10 @@ class Column:
 
         mask = None if self.valid is None else ~self.valid
         if self.values.dtype == object:
-            values = self.values if mask is None else np.where(mask, None, self.values)
+            values = self.values
+            if mask is not None:
+                values = values.copy()
+                values[mask] = None
             return pa.array(values.tolist(), type=self.type)
         if pa.types.is_temporal(self.type):
             plain = _plain(self.type)
@@ -110,7 +113,8 @@ def storage(kind: pa.DataType) -> np.dtype[Any]:
 
     types = pa.types
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        return np.dtype(kind.to_pandas_dtype())
+        plain: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return plain
     if types.is_temporal(kind) and not types.is_interval(kind):
         return np.dtype(np.int64)
     return np.dtype(object)

@@ -56,7 +56,9 @@ def revisable(defined: list[Window]) -> list[Window]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_window_alone_emits_what_it_is_defined_to(kind: str) -> None:
     @given(KINDS[kind]("w"), aggregates, keys, steps(), st.sampled_from(["on_close", "final"]))
-    def check(window: Window, aggs: list[Aggregate], by: Any, script: list[Step], emit: Any) -> None:
+    def check(
+        window: Window, aggs: list[Aggregate], by: Any, script: list[Step], emit: Any
+    ) -> None:
         made = {"windows": [window], "aggs": aggs, "time": "t", "by": by, "emit": emit}
         assert_follows(sw.Operator(**made), Oracle(**made), script)
 
