@@ -81,9 +81,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 @lru_cache(maxsize=4096)
-def _interpreted(
-    root: Kernel, algebra: Algebra, using: tuple[Kernel, ...]
-) -> Callable[..., Any]:
+def _interpreted(root: Kernel, algebra: Algebra, using: tuple[Kernel, ...]) -> Callable[..., Any]:
     functions = dict(algebra.functions)
     lift_value = functions.get("lift")
     space: dict[str, Any] = {

@@ -47,6 +47,4 @@ def same_state(a: Any, b: Any) -> bool:
     raise AssertionError("a kernel ran before it was specialised")
 
 
-NAMES = frozenset(
-    {"identity", "lift", "combine", "invert", "lower", "load", "store", "same_state"}
-)
+NAMES = frozenset({"identity", "lift", "combine", "invert", "lower", "load", "store", "same_state"})
