@@ -26,12 +26,12 @@ def explain(op: Operator) -> str:
 def _tracks(op: Operator) -> list[str]:
     groups: dict[Any, list[Placed]] = {}
     for placed in op._windows:
-        groups.setdefault(op._track_of(placed.window), []).append(placed)
+        groups.setdefault(op._track_of(placed), []).append(placed)
     lines = []
     for place, windows in groups.items():
         names = ", ".join(placed.window.name for placed in windows)
         share = "share slices" if len(windows) > 1 else "has slices of its own"
-        if place == "rows":
+        if place == "rows" or place[0] == "rows":
             lines.append(f"{names}: read from rows in the order of (time, arrival).")
         elif place == "sessions":
             gap = min(placed.window.gap for placed in windows)

@@ -198,7 +198,7 @@ class Operator:
         """The windows, in the order in which they were given."""
         return [placed.window for placed in self._windows]
 
-    def _place(self, window: Window, since: Any) -> None:
+    def _check_window(self, window: Window) -> None:
         if not isinstance(window, Window):
             raise WindowError(
                 f"`windows` takes windows such as `sw.tumbling('10m')`; given: {window!r}."
@@ -214,6 +214,9 @@ class Operator:
                 f"{window.name!r} was given with emit={self.emit!r} and lateness={self.lateness}. "
                 "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
             )
+
+    def _place(self, window: Window, since: Any) -> None:
+        self._check_window(window)
         self._taken.add(window.name)
         self._windows.append(Placed(self._next_number, window, since))
         self._next_number += 1
@@ -221,9 +224,15 @@ class Operator:
     def add_window(self, window: Window) -> Any:
         """Take up another window while running; returns from when on it is complete.
 
-        Instances that start before what is still known of the past are not reported.
+        Instances that start before are not reported; `None` means that there are none. A window
+        of time covers the past as far as slices for its edges are kept. One that depends on the
+        rows before it, such as a count of rows, sees the events that come after it.
         """
-        since = self._known_from(window)
+        from slicewise.slicing.adding import known_from, make_room
+
+        self._check_window(window)
+        since = known_from(self, window)
+        make_room(self, window, since)
         self._place(window, since)
         self._replan()
         return None if since == BEGINNING else since
@@ -241,13 +250,6 @@ class Operator:
         self._emitted.forget(found[0].number)
         self._replan()
 
-    def _known_from(self, window: Window) -> Any:
-        """The least start for which everything that belongs to an instance is still known."""
-        if not self.stats.events:
-            return BEGINNING
-        # Slices were cut for other edges, so a new window begins with what comes next.
-        return max(self._newest + 1, self.watermark)
-
     def _replan(self) -> None:
         """Decide anew what the windows and aggregates need."""
         self.plan: Plan = plan(self.windows, self.aggs, ordered=self.ordered)
@@ -256,8 +258,11 @@ class Operator:
         if self._types is not None:
             self._arrange()
 
-    def _track_of(self, window: Window) -> Any:
+    def _track_of(self, placed: Placed) -> Any:
         """The track that a window belongs to: a measure, sessions, or rows."""
+        window = placed.window
+        if placed.since > BEGINNING and needs_rows(window):
+            return ("rows", placed.number)  # it does not count the rows before it
         rows = not self.ordered and any(not a.commutative for a in self.aggs)
         axis = getattr(window, "axis", None)
         if axis is not None:
@@ -270,7 +275,7 @@ class Operator:
         """Give each window its track, and each track its windows."""
         wanted: dict[Any, list[Placed]] = {}
         for placed in self._windows:
-            wanted.setdefault(self._track_of(placed.window), []).append(placed)
+            wanted.setdefault(self._track_of(placed), []).append(placed)
         tracks = {}
         for place, windows in wanted.items():
             track = self._tracks.get(place) or self._make_track(place)
@@ -280,7 +285,7 @@ class Operator:
         self._tracks = tracks
 
     def _make_track(self, place: Any) -> Track:
-        if place == "rows":
+        if place == "rows" or place[0] == "rows":
             return RowTrack(self._bounds, merger=self._merger)
         if place == "sessions":
             return SessionTrack(self._bounds, merger=self._merger)

@@ -257,9 +257,7 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
     """The slices of a track, in the order of its runs, without what was free between them."""
     runs = track.runs
     size, base = _of_keys(runs.size, live), _of_keys(runs.base, live)
-    starts = _of_keys(runs.offset, live)
-    ends = np.cumsum(size)
-    places = np.arange(int(size.sum())) + np.repeat(starts - ends + size, size)
+    places = runs.places(live[live < runs.keys])
     slots = runs.slot[places]
     start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
     whole = start.dtype.kind == "i"

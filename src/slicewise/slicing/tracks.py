@@ -229,6 +229,18 @@ class MeasureTrack(FreeTrack):
         if more > 0:
             self.settled = np.append(self.settled, np.full(more, BEGINNING, self.settled.dtype))
 
+    def beyond(self) -> Any:
+        """A value that no event has reached yet."""
+        runs = self.runs
+        places = runs.places(np.arange(runs.keys))
+        seen = [BEGINNING, *self.settled[: runs.keys].tolist()]
+        if len(places) and self.rows:
+            last = runs.start[places].max()
+            seen.append((last + 1 if last.dtype.kind == "i" else np.nextafter(last, np.inf)).item())
+        elif len(places):
+            seen.append(runs.stop[places].max().item())
+        return max(seen)
+
     def reached(self, point: int) -> np.ndarray:
         """For each key, the greatest start of a slice with an event below `point`."""
         self._admit()

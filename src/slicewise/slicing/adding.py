@@ -1,0 +1,94 @@
+"""Windows that are added while an operator runs: from when on they are complete.
+
+A context-free window whose edges are all edges of windows that were there from the start finds its
+slices cut already, so it covers the past as far as slices are kept. Other context-free windows and
+sessions begin behind the newest event. Windows that depend on the rows before them (counts of rows,
+conditions, one's own, sessions of a greatest length) begin anew: they see the events that come
+after them, as if the stream began there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.errors import CapabilityError
+from slicewise.slicing.plan import context_free, needs_rows
+from slicewise.slicing.slicer import Edges
+from slicewise.slicing.tracks import FreeTrack, MeasureTrack, Placed, RowTrack
+from slicewise.slicing.triggers import BEGINNING, FreeWindows
+from slicewise.windows import Cumulate, Fixed, Periodic, Session, Window
+
+if TYPE_CHECKING:
+    from slicewise.slicing.operator import Operator
+
+
+def known_from(op: Operator, window: Window) -> Any:
+    """The least start of an instance of which everything is known, in the window's measure."""
+    if op._newest == BEGINNING:
+        return BEGINNING
+    behind = max(op._newest + 1, op.watermark)
+    if needs_rows(window):
+        return behind
+    if isinstance(window, Session):
+        # An event before may be near enough to belong to a session that begins there.
+        return behind + window.gap
+    assert isinstance(window, Periodic | Cumulate | Fixed)
+    track = op._tracks.get(op._track_of(Placed(-1, window)))
+    if window.axis is not None:
+        if not isinstance(track, MeasureTrack):
+            raise CapabilityError(
+                f"How far {window.axis!r} has come is not known, so a window over it would begin "
+                f"in the middle; {window.name!r} was given after the first event. Give it when the "
+                "operator is built, or beside another window over the same column."
+            )
+        return track.beyond()
+    horizon = op._horizon(op.watermark)
+    if isinstance(track, RowTrack):
+        kept = horizon  # all rows from there on are kept, whatever the windows
+    elif isinstance(track, FreeTrack) and (first := _cut_alike(track, window)):
+        kept = BEGINNING if horizon == BEGINNING else first.needed_from(horizon)
+    else:
+        return behind
+    return BEGINNING if kept == BEGINNING else max(kept, _first_start(window, horizon))
+
+
+def make_room(op: Operator, window: Window, since: Any) -> None:
+    """Prepare what is there for a window that is complete from `since` on."""
+    if since == BEGINNING or needs_rows(window):
+        return
+    track = op._tracks.get("time")
+    if context_free(window) and track is not None:
+        # Slices that reach further may straddle its edges; what comes next opens new ones.
+        behind = max(op._newest + 1, op.watermark)
+        np.minimum(track.runs.stop, behind, out=track.runs.stop)
+    if op.emit == "on_update" or op.lateness:
+        # Its instances may be due without a further event.
+        op._dirty.append(op._all_keys().copy())
+
+
+def _cut_alike(track: FreeTrack, window: Periodic | Cumulate | Fixed) -> FreeWindows | None:
+    """The windows of a track that were there from the start, if their edges are this one's too."""
+    first = [p for p in track.windows if p.since == BEGINNING]
+    old, new = Edges([p.window for p in first]), Edges([window])
+    known = list(zip(old.steps.tolist(), old.phases.tolist(), strict=True))
+    for step, phase in zip(new.steps.tolist(), new.phases.tolist(), strict=True):
+        if not any(step % s == 0 and (phase - p) % s == 0 for s, p in known):
+            return None
+    for edge in new.singles.tolist():
+        if edge not in old.singles and not any((edge - p) % s == 0 for s, p in known):
+            return None
+    return FreeWindows.of([(p.number, p.window, p.since) for p in first], "i8")
+
+
+def _first_start(window: Periodic | Cumulate | Fixed, point: int) -> int:
+    """The least value for which all instances that start there or later end after `point`."""
+    if isinstance(window, Fixed):
+        return int(window.start if window.end > point else window.end)
+    if isinstance(window, Cumulate):
+        # The shortest instance of a period ends first.
+        length, reach = window.length, window.every
+    else:
+        length, reach = window.every, window.length
+    return int(window.origin + ((point - window.origin - reach) // length + 1) * length)
