@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Aggregate, read, share, states_of
@@ -206,6 +207,47 @@ def list_closed(
                     count += 1
             next_one[w] += 1
     return slots[:count], window[:count], start[:count], key[:count]
+
+
+class Ordered:
+    """Buckets behind a sorter, for what needs the order of events: they wait for the watermark.
+
+    With `rows` the measure of windows is the position of an event.
+    """
+
+    def __init__(self, buckets: Buckets, *, rows: bool) -> None:
+        self.buckets, self.rows, self.released = buckets, rows, 0
+        self.waiting: list[tuple[Mapping[str, Column], np.ndarray]] = []
+
+    def process(self, columns: Mapping[str, Column], at: np.ndarray, keys: np.ndarray) -> None:
+        self.waiting.append((columns, at))
+
+    def advance(self, watermark: int) -> Found:
+        names = list(self.waiting[0][0])
+        at = np.concatenate([times for _, times in self.waiting])
+        parts = {n: [columns[n] for columns, _ in self.waiting] for n in names}
+        joined = {
+            n: Column(np.concatenate([p.values for p in ps]), None, ps[0].type)
+            for n, ps in parts.items()
+        }
+        if (at[1:] < at[:-1]).any():
+            order = np.argsort(at, kind="stable")  # merges the sorted runs it finds
+            at = at[order]
+            joined = {n: Column(c.values[order], None, c.type) for n, c in joined.items()}
+        ready = int(np.searchsorted(at, watermark))
+        chosen, rest = (
+            {n: Column(c.values[part], None, c.type) for n, c in joined.items()}
+            for part in (slice(0, ready), slice(ready, None))
+        )
+        self.waiting = [(rest, at[ready:])]
+        measure = np.arange(self.released, self.released + ready) if self.rows else at[:ready]
+        self.released += ready
+        if ready:
+            self.buckets.process(chosen, measure, np.zeros(ready, np.int64))
+        if self.buckets.states is None:
+            nothing = np.empty(0, np.int64)
+            return Found(nothing, nothing, nothing, pa.nulls(0))
+        return self.buckets.advance(self.released if self.rows else watermark)
 
 
 class TupleBuffer:
