@@ -88,12 +88,13 @@ def gather(column: Column, order: np.ndarray) -> Column:
     return Column(arrays[0], arrays[1], column.type)
 
 
-def scatter(values: np.ndarray, order: np.ndarray, target: np.ndarray) -> None:
-    """Put each value at its place of `order` in `target`."""
-    if values.dtype == object:
-        target[order] = values
-    else:
-        _run(spread)(values, order, target)
+def inverse(order: np.ndarray, rows: int) -> np.ndarray:
+    """For each of `rows` rows its place in `order`; 0 for rows that have none."""
+    places = room(rows, order.dtype)
+    if len(order) < rows:
+        places[:] = 0
+    _run(number)(order, places)
+    return places
 
 
 @kernel
@@ -104,10 +105,10 @@ def pick(values: Any, order: Any, target: Any) -> None:
 
 
 @kernel
-def spread(values: Any, order: Any, target: Any) -> None:
-    """`target[order] = values`."""
+def number(order: Any, places: Any) -> None:
+    """`places[order[i]] = i`."""
     for i in range(len(order)):
-        target[order[i]] = values[i]
+        places[order[i]] = i
 
 
 def _by_code(

@@ -6,6 +6,9 @@ the next, so a boundary aggregator in the manner of SBA (KDD 2021) does them all
 behind the boundary suffix aggregates, after it one running aggregate, and a window is one of each.
 When the first row of a window passes the boundary, the boundary moves to the window's end.
 
+A window that only grew is the one before and the new rows; the running aggregate catches up when it
+is needed. All compiled components go through one loop, which writes results, not states.
+
 Needs:   associative `combine`; event order is kept. Nothing is ever subtracted.
 Cost:    at most 3 combines per row, span and component, whatever the span.
 Memory:  one copy of the columns in order; states of the longest window.
@@ -14,28 +17,28 @@ Memory:  one copy of the columns in order; states of the longest window.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import (
     Aggregate,
     Bound,
-    Component,
-    States,
+    place_of,
     read,
     share,
     states_of,
 )
-from slicewise.codegen.algebra import NOTHING
+from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, identity, load, store
+from slicewise.codegen.prelude import combine, identity, load, store, write
+from slicewise.codegen.product import product
 from slicewise.columns import Column
 from slicewise.errors import SpanError
-from slicewise.grouping import Groups, encode, gather, group, room, scatter
+from slicewise.grouping import Groups, encode, gather, group, inverse, room
 from slicewise.mergers.sba import event
+from slicewise.rolling_bounds import Block, Bounds
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
 
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
 # as large as their window, so few of them are alive at a time.
 BLOCK = 1 << 15
 OBJECTS = 1 << 8
-LOWEST = -(2**63)
 
 
 def rolling_columns(
@@ -76,17 +78,33 @@ def rolling_columns(
         used = {name for agg in aggs for name in agg.columns}
         columns = {name: gather(columns[name], order) for name in used}
 
-    outputs = [[Output(times.valid, order, len(times.values)) for _ in spans] for _ in aggs]
-    for compiled in (True, False):
-        some = [k for k, bound in enumerate(bounds) if bound.compiled == compiled]
-        if not some:
-            continue
-        sweep = Sweep([bounds[k] for k in some], groups, columns, BLOCK if compiled else OBJECTS)
+    places = None if order is None else inverse(order, len(times.values))
+
+    results: dict[tuple[int, int], Column] = {}
+    for sweep, some in sweeps(bounds, groups, columns):
         for n, (span, length) in enumerate(zip(spans, lengths, strict=True)):
-            for begin, results in sweep.run(length, by_rows=isinstance(span, Rows)):
-                for k, result in zip(some, results, strict=True):
-                    outputs[k][n].put(begin, result)
-    return [output.column() for of_aggregate in outputs for output in of_aggregate]
+            found = sweep.run(length, by_rows=isinstance(span, Rows))
+            for k, column in zip(some, found, strict=True):
+                results[k, n] = placed(column, places, times.valid)
+            del found, column  # the room that they take is wanted for the next span
+    return [results[k, n] for k in range(len(aggs)) for n in range(len(spans))]
+
+
+def placed(column: Column, places: np.ndarray | None, usable: np.ndarray | None) -> Column:
+    """The rows of `column` at the places where the input has them; null where none is usable.
+
+    Reading from many places and writing in order is two to four times faster than the reverse.
+    """
+    if places is None:
+        return column
+    if not len(column):
+        values = np.zeros(len(places), column.values.dtype)
+        return Column(values, usable, column.type)
+    made = gather(column, places)
+    if usable is None:
+        return made
+    valid = usable.copy() if made.valid is None else made.valid & usable
+    return Column(made.values, valid, made.type)
 
 
 def length_of(span: Span, times: Times) -> int:
@@ -101,39 +119,139 @@ def length_of(span: Span, times: Times) -> int:
     return times.length(span)
 
 
-class Output:
-    """A column of results in the order of the input; they come block by block in `order`.
+class Loop:
+    """An algebra that goes over the windows of a span, block by block.
 
-    Rows that are not `usable` have no result and are null.
+    `cursor` holds the boundary, the row whose suffix is first in `suffixes`, the first row of the
+    window before, and the first row that is not in the running state. `kept` holds that state and
+    the one of the window before.
     """
 
-    def __init__(self, usable: np.ndarray | None, order: np.ndarray | None, size: int) -> None:
-        self._usable, self._order, self._size = usable, order, size
+    def __init__(self, algebra: Algebra, X: Any, valid: np.ndarray | None) -> None:
+        self.algebra, self.X, self.valid = algebra, X, valid
+        self.kernel = roll.specialise(algebra)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin with the first row."""
+        self.known = 0
+        self.suffixes, self.kept = self.algebra.new(0), self.algebra.new(2)
+        self.cursor = np.array([0, 0, -1, 0])
+
+    def run(self, block: Block, out: Any) -> None:
+        """Write what is wanted of the states over the windows of the next rows."""
+        if block.longest > self.known:
+            size = max(block.longest, 2 * self.known)
+            larger = self.algebra.new(size)
+            for array, old in zip(larger, self.suffixes, strict=True):
+                array[: self.known] = old
+            self.known, self.suffixes = size, larger
+        firsts: Any = block.firsts
+        ends: Any = block.ends
+        if not self.algebra.compiled:  # Python reads lists faster than arrays
+            firsts, ends = firsts.tolist(), None if ends is None else ends.tolist()
+        self.kernel(
+            self.X, self.valid, firsts, ends, block.begin,
+            self.cursor, self.suffixes, self.kept, out,
+        )  # fmt: skip
+
+
+class Sweep:
+    """Aggregates over all windows of a span, all of the same way of running."""
+
+    def __init__(
+        self, bounds: Sequence[Bound], windows: Bounds, columns: Mapping[str, Column]
+    ) -> None:
+        self.bounds, self.windows = bounds, windows
+        self.kept = share(bounds)
+        inputs = [read(component, columns, windows.size) for component in self.kept]
+        algebras = [component.algebra for component in self.kept]
+        self.finishes = [bound.finish for bound in bounds if bound.finish is not None]
+        if not bounds[0].compiled:
+            self.loops = [Loop(a, *given) for a, given in zip(algebras, inputs, strict=True)]
+            return
+        X = [array for arrays, _ in inputs for array in arrays]
+        # All have a mask or none, so that there are two kinds to compile and not more.
+        masked = any(valid is not None for _, valid in inputs)
+        if masked:
+            everything = np.ones(windows.size, np.bool_)
+            X += [everything if valid is None else valid for _, valid in inputs]
+        wanted = [
+            (bound.finish, [place_of(c, self.kept) for c in bound.components])
+            for bound in bounds
+            if bound.finish is not None
+        ]
+        self.loops = [Loop(product(algebras, wanted, masked=masked), tuple(X), None)]
+
+    def run(self, length: int, *, by_rows: bool) -> list[Column]:
+        """A column of results per aggregate, rows in the order of (key, time, arrival)."""
+        for loop in self.loops:
+            loop.reset()
+        size = BLOCK if self.bounds[0].compiled else OBJECTS
+        blocks = self.windows.blocks(length, size, by_rows=by_rows)
+        return self._finished(blocks) if self.finishes else self._lowered(blocks)
+
+    def _finished(self, blocks: Iterator[Block]) -> list[Column]:
+        """Results straight from the loop."""
+        size = self.windows.size
+        values = [room(size, finish.dtype) for finish in self.finishes]
+        valid = [np.ones(size, np.bool_) for _ in values]
+        for block in blocks:
+            out = tuple(array[block.rows] for array in [*values, *valid])
+            self.loops[0].run(block, out)
+        return [
+            Column(of, None if there.all() else there, finish.type)
+            for of, there, finish in zip(values, valid, self.finishes, strict=True)
+        ]
+
+    def _lowered(self, blocks: Iterator[Block]) -> list[Column]:
+        """Results from the states of a block at a time."""
+        outputs = [Output(self.windows.size) for _ in self.bounds]
+        for block in blocks:
+            arrays: list[np.ndarray] = []
+            for loop in self.loops:
+                out = loop.algebra.new(len(block.firsts))
+                loop.run(block, out)
+                arrays += out
+            of = iter(arrays)
+            states = [tuple(islice(of, len(c.algebra.dtypes))) for c in self.kept]
+            for bound, output in zip(self.bounds, outputs, strict=True):
+                own = [states_of(c, self.kept, states) for c in bound.components]
+                output.put(block.begin, bound.lower(own))
+        return [output.column() for output in outputs]
+
+
+def sweeps(
+    bounds: Sequence[Bound], groups: Groups, columns: Mapping[str, Column]
+) -> Iterator[tuple[Sweep, list[int]]]:
+    """A sweep for each way of running, and which of the aggregates go with it."""
+    windows = Bounds(groups)
+    ways = [(bound.compiled, bound.finish is not None) for bound in bounds]
+    for way in dict.fromkeys(ways):
+        some = [k for k, other in enumerate(ways) if other == way]
+        yield Sweep([bounds[k] for k in some], windows, columns), some
+
+
+class Output:
+    """A column of results that come block by block."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._column: Column | None = None
 
     def put(self, begin: int, results: Column) -> None:
         """Results of the rows from `begin` on."""
         if self._column is None:
-            values = room(self._size, results.values.dtype)
-            valid = None if self._usable is None else self._usable.copy()
-            self._column = Column(values, valid, results.type)
+            self._column = Column(room(self._size, results.values.dtype), None, results.type)
         if self._column.type != results.type:
             results = self._agree(results)
         if results.valid is not None and self._column.valid is None:
             everything = np.ones(self._size, np.bool_)
             self._column = Column(self._column.values, everything, self._column.type)
-        self._place(begin, results.values, self._column.values)
+        rows = slice(begin, begin + len(results))
+        self._column.values[rows] = results.values
         if self._column.valid is not None:
-            there = results.valid
-            there = np.ones(len(results), np.bool_) if there is None else there
-            self._place(begin, there, self._column.valid)
-
-    def _place(self, begin: int, values: np.ndarray, target: np.ndarray) -> None:
-        stop = begin + len(values)
-        if self._order is None:
-            target[begin:stop] = values
-        else:
-            scatter(values, self._order[begin:stop], target)
+            self._column.valid[rows] = True if results.valid is None else results.valid
 
     def _agree(self, results: Column) -> Column:
         """Bring what is here and `results` to one type: Arrow infers that of Python objects."""
@@ -153,205 +271,41 @@ class Output:
         return self._column
 
 
-class Rolled:
-    """A component that is swept over the windows of a span.
-
-    `cursor` holds the boundary and the row whose suffix is first in `suffixes`; `newer` is the
-    one state of the rows after the boundary.
-    """
-
-    def __init__(self, component: Component, X: Any, valid: np.ndarray | None) -> None:
-        self.algebra = component.algebra
-        self.positional = valid is None and self.algebra == parts.rows().algebra
-        self.X, self.valid = X, valid
-        self.kernel = roll.specialise(self.algebra)
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin a new sweep."""
-        self.suffixes, self.newer = self.algebra.new(0), self.algebra.new(1)
-        self.cursor = np.zeros(2, np.int64)
-
-    def states(self, block: Block) -> States:
-        """The states over the windows of the next rows."""
-        if self.positional:
-            return (block.counts,)
-        known = len(self.suffixes[0])
-        if block.longest > known:
-            room = self.algebra.new(max(block.longest, 2 * known))
-            for array, old in zip(room, self.suffixes, strict=True):
-                array[:known] = old
-            self.suffixes = room
-        out = self.algebra.new(len(block.firsts))
-        # Python reads lists faster than arrays.
-        firsts, ends = block.lists() if not self.algebra.compiled else (block.firsts, block.ends)
-        self.kernel(
-            self.X, self.valid, firsts, ends, block.begin,
-            self.cursor, self.suffixes, self.newer, out,
-        )  # fmt: skip
-        return out
-
-
-class Block:
-    """Rows from `begin` on; their windows begin with `firsts` and stop before `ends`.
-
-    Without `ends` each window ends with its own row. `longest` is the most rows in a window.
-    """
-
-    def __init__(
-        self, begin: int, firsts: np.ndarray, ends: np.ndarray | None, longest: int
-    ) -> None:
-        self.begin, self.firsts, self.ends, self.longest = begin, firsts, ends, longest
-
-    @cached_property
-    def counts(self) -> np.ndarray:
-        """How many rows each window has."""
-        ends = self.ends
-        if ends is None:
-            ends = np.arange(self.begin + 1, self.begin + len(self.firsts) + 1)
-        counts: np.ndarray = ends - self.firsts
-        return counts
-
-    def lists(self) -> tuple[list[int], list[int] | None]:
-        return self.firsts.tolist(), None if self.ends is None else self.ends.tolist()
-
-
-class Sweep:
-    """Aggregates over all windows of a span, block by block."""
-
-    def __init__(
-        self, bounds: Sequence[Bound], groups: Groups, columns: Mapping[str, Column], block: int
-    ) -> None:
-        self.groups = groups
-        self.block = block
-        self.size = len(groups.times)
-        kept = share(bounds)
-        self.rolled = [Rolled(c, *read(c, columns, self.size)) for c in kept]
-        # Where each aggregate finds its states, looked up once and not for every block.
-        places = [tuple((k, n) for n in range(len(c.algebra.dtypes))) for k, c in enumerate(kept)]
-        self.lowers = [
-            (bound.lower, [states_of(c, kept, places) for c in bound.components])  # type: ignore[arg-type]  # places stand for the arrays that will be there
-            for bound in bounds
-        ]
-        self.ends: np.ndarray | None = None
-        if groups.ties:
-            self.ends = np.empty(self.size, np.int64)
-            tie_ends.specialise(NOTHING)(groups.times, groups.starts, self.ends)
-
-    def run(self, length: int, *, by_rows: bool) -> Iterator[tuple[int, list[Column]]]:
-        """The next row, and the results from there on: one column per aggregate.
-
-        Even when there is no row there is one block, so that the types of results are known.
-        """
-        for component in self.rolled:
-            component.reset()
-        for block in self._blocks(length, by_rows=by_rows):
-            states = [component.states(block) for component in self.rolled]
-            yield (
-                block.begin,
-                [
-                    lower([tuple(states[k][n] for k, n in place) for place in places])
-                    for lower, places in self.lowers
-                ],
-            )
-
-    def _blocks(self, length: int, *, by_rows: bool) -> Iterator[Block]:
-        times, starts = self.groups.times, self.groups.starts
-        ends = None if by_rows else self.ends
-        by_count, by_time = row_firsts.specialise(NOTHING), time_firsts.specialise(NOTHING)
-        cursor = np.zeros(2, np.int64)
-        begin = 0
-        while begin < self.size or begin == 0:
-            stop = min(begin + self.block, self.size)
-            if ends is not None:
-                stop = int(ends[stop - 1])  # rows of one time stay together
-            firsts = np.empty(stop - begin, np.int64)
-            if by_rows:
-                by_count(starts, length, cursor, begin, firsts)
-                longest = min(length, self.size)
-            else:
-                longest = by_time(times, starts, length, ends, cursor, begin, firsts)
-            yield Block(begin, firsts, None if ends is None else ends[begin:stop], longest)
-            begin = max(stop, 1)
-
-
-@kernel
-def tie_ends(times: Any, starts: Any, ends: Any) -> None:
-    """For each row, one more than the last row of its key with the same time."""
-    for g in range(len(starts) - 1):
-        end = starts[g + 1]
-        for i in range(starts[g + 1] - 1, starts[g] - 1, -1):
-            if times[i] != times[end - 1]:
-                end = i + 1
-            ends[i] = end
-
-
-@kernel
-def time_firsts(
-    times: Any, starts: Any, length: int, ends: Any, cursor: Any, begin: int, firsts: Any
-) -> int:
-    """The first row of the window `(t - length, t]` of each row from `begin` on.
-
-    The cursor holds the key and the first row that the row before had. Returns how many rows the
-    longest window has.
-    """
-    g, first, longest = cursor[0], cursor[1], 1
-    for k in range(len(firsts)):
-        while starts[g + 1] <= begin + k:
-            g += 1
-            first = starts[g]
-        time = times[begin + k]
-        if time >= LOWEST + length:  # otherwise every time is later than `time - length`
-            while times[first] <= time - length:
-                first += 1
-        firsts[k] = first
-        end = begin + k + 1
-        if ends is not None:
-            end = ends[begin + k]
-        longest = max(longest, end - first)
-    cursor[0], cursor[1] = g, first
-    return longest
-
-
-@kernel
-def row_firsts(starts: Any, count: int, cursor: Any, begin: int, firsts: Any) -> None:
-    """The first of the last `count` rows of the key, for each row from `begin` on."""
-    g = cursor[0]
-    for k in range(len(firsts)):
-        while starts[g + 1] <= begin + k:
-            g += 1
-        firsts[k] = max(starts[g], begin + k + 1 - count)
-    cursor[0] = g
-
-
 @kernel
 def roll(
     X: Any, valid: Any, firsts: Any, ends: Any, begin: int,
-    cursor: Any, suffixes: Any, newest: Any, out: Any,
+    cursor: Any, suffixes: Any, kept: Any, out: Any,
 ) -> None:  # fmt: skip
-    """States of the windows of the rows from `begin` on."""
-    boundary, base = cursor[0], cursor[1]
-    newer = identity() if begin == 0 else load(newest, 0)
+    """Write what is wanted of the states of the windows of the rows from `begin` on."""
+    boundary, base, last, upto = cursor[0], cursor[1], cursor[2], cursor[3]
+    newer = identity() if begin == 0 else load(kept, 0)
+    total = identity() if begin == 0 else load(kept, 1)
     i, stop = begin, begin + len(firsts)
     while i < stop:
         first = firsts[i - begin]
         end = i + 1
         if ends is not None:
             end = ends[i - begin]
-        if first >= boundary:
+        if first == last:
+            for j in range(i, end):
+                total = combine(total, event(X, valid, j))
+        elif first >= boundary:
             total = event(X, valid, end - 1)
             store(suffixes, end - 1 - first, total)
             for j in range(end - 2, first - 1, -1):
                 total = combine(event(X, valid, j), total)
                 store(suffixes, j - first, total)
-            boundary, base = end, first
+            boundary, base, upto = end, first, end
             newer = identity()
         else:
-            for j in range(i, end):
+            for j in range(upto, end):
                 newer = combine(newer, event(X, valid, j))
+            upto = end
             total = combine(load(suffixes, first - base), newer)
+        last = first
         for j in range(i, end):
-            store(out, j - begin, total)
+            write(out, j - begin, total)
         i = end
-    cursor[0], cursor[1] = boundary, base
-    store(newest, 0, newer)
+    cursor[0], cursor[1], cursor[2], cursor[3] = boundary, base, last, upto
+    store(kept, 0, newer)
+    store(kept, 1, total)

@@ -1,7 +1,8 @@
 """Time columns as 64-bit integers, and spans in the same unit.
 
 Timestamps, dates and durations count microseconds, unless they have nanoseconds and would lose
-them. Plain numbers keep their own unit, so a length of time such as `"10m"` means nothing to them.
+them. Plain numbers are taken as they are; a length of time such as `"10m"` counts microseconds of
+them, as it does for windows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PER_MICROSECOND = {"s": (1, 1_000_000), "ms": (1, 1_000), "us": (1, 1), "ns": (
 class Times:
     """The times of events. `valid` is `None` when every event has one.
 
-    `per_microsecond` is how many units a microsecond has; 0 for plain numbers.
+    `per_microsecond` is how many units a microsecond has.
     """
 
     name: str
@@ -35,16 +36,8 @@ class Times:
 
     def length(self, span: Duration | Ticks) -> int:
         """A span in the unit of these times."""
-        if isinstance(span, Duration):
-            if not self.per_microsecond:
-                raise SpanError(
-                    f"The time column {self.name!r} holds plain numbers, for which {str(span)!r} "
-                    "has no meaning. Give the span as a whole number in the column's own unit, "
-                    "or cast the column to a timestamp."
-                )
-            length = span.microseconds * self.per_microsecond
-        else:
-            length = span.count * max(self.per_microsecond, 1)
+        count = span.microseconds if isinstance(span, Duration) else span.count
+        length = count * self.per_microsecond
         if length > LONGEST:
             raise SpanError(f"A span must fit 64 bits in the unit of {self.name!r}; given: {span}.")
         return length
@@ -77,7 +70,7 @@ def times_of(column: Column, name: str) -> Times:
         return _floats(column, name)
     if types.is_null(kind):
         nothing = np.zeros(len(column), np.bool_)
-        return Times(name, np.zeros(len(column), np.int64), nothing, 0)
+        return Times(name, np.zeros(len(column), np.int64), nothing, 1)
     raise ColumnTypeError(
         f"A time column holds timestamps, dates or whole numbers; {name!r} holds {kind}. "
         "Cast it first, for example with `pandas.to_datetime` or polars' `str.to_datetime`."
@@ -108,7 +101,7 @@ def _integers(column: Column, name: str) -> Times:
         raise ColumnTypeError(
             f"The time column {name!r} has a time above 2**63 - 1, the greatest that fits."
         )
-    return Times(name, values.astype(np.int64, copy=False), column.valid, 0)
+    return Times(name, values.astype(np.int64, copy=False), column.valid, 1)
 
 
 def _floats(column: Column, name: str) -> Times:
@@ -122,4 +115,4 @@ def _floats(column: Column, name: str) -> Times:
             f"A time column of floats must hold whole numbers up to 2**53; {name!r} has others. "
             "Multiply by the wanted precision and cast it to int64, or cast it to a timestamp."
         )
-    return Times(name, values.astype(np.int64), None if valid.all() else valid, 0)
+    return Times(name, values.astype(np.int64), None if valid.all() else valid, 1)

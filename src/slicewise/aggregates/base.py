@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 
 from slicewise.codegen.algebra import Algebra
+from slicewise.codegen.product import Finish, Place
 from slicewise.columns import Column
 from slicewise.errors import AggregateError
 from slicewise.names import snake_case
@@ -241,13 +242,15 @@ class Bound:
     """An aggregate on columns of known types: components, and the way from states to results.
 
     `lower` takes the state arrays of each component and returns a column of results. `reason`
-    says why it is interpreted, and is empty when it is compiled.
+    says why it is interpreted, and is empty when it is compiled. `finish`, where there is one, is
+    `lower` for one state, compiled.
     """
 
     aggregate: Aggregate
     components: tuple[Component, ...]
     lower: Callable[[Sequence[States]], Column]
     reason: str = ""
+    finish: Finish | None = None
 
     @property
     def compiled(self) -> bool:
@@ -351,10 +354,19 @@ def share(bounds: Sequence[Bound]) -> list[Component]:
 
 def states_of(component: Component, kept: Sequence[Component], states: Sequence[States]) -> States:
     """The state arrays of `component` among those of the kept components."""
-    for candidate, arrays in zip(kept, states, strict=True):
+    k, fields = place_of(component, kept)
+    return states[k] if fields is None else tuple(states[k][n] for n in fields)
+
+
+def place_of(component: Component, kept: Sequence[Component]) -> Place:
+    """Which of the kept components has the states of `component`, and in which fields if not all.
+
+    No fields are named when it is the component itself.
+    """
+    for k, candidate in enumerate(kept):
         if candidate == component:
-            return arrays
+            return k, None
         for small, fields in candidate.provides:
             if small == component:
-                return tuple(arrays[k] for k in fields)
+                return k, fields
     raise AssertionError(f"no kept component provides {component.algebra.name}")

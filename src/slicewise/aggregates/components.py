@@ -7,12 +7,14 @@ are null on nothing also keep the `Count` of the column.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Component, Input
 from slicewise.codegen.algebra import Algebra
-from slicewise.codegen.flat import FlatAlgebra
+from slicewise.codegen.flat import FlatAlgebra, FlatFinish, finish_source
+from slicewise.codegen.product import Finish
 from slicewise.columns import storage
 
 if TYPE_CHECKING:
@@ -151,6 +153,66 @@ class Smallest(Largest):
     def combine(self, older: Any, newer: Any) -> Any:
         lesser = newer if newer < older else older
         return lesser if older == older else newer
+
+
+class Itself(FlatFinish):
+    """The state as it is."""
+
+    def finish(self, state: Any) -> Any:
+        return state
+
+
+class IfAny(FlatFinish):
+    """The state of the second component, if the first counted any."""
+
+    def finish(self, count: int, state: Any) -> Any:
+        if count == 0:
+            return None
+        return state
+
+
+class Ratio(FlatFinish):
+    """A sum of floats by a count."""
+
+    def finish(self, count: int, total: float) -> float | None:
+        if count == 0:
+            return None
+        return total / count
+
+
+class IntRatio(FlatFinish):
+    """A sum of integers by a count."""
+
+    def finish(self, count: int, total: tuple[int, int]) -> float | None:
+        if count == 0:
+            return None
+        return (float(total[0] + (total[1] >> 32)) * 2.0**32 + (total[1] & LOW_32)) / count
+
+
+class Variance(FlatFinish):
+    """The variance of a `Spread`."""
+
+    def __init__(self, ddof: int) -> None:
+        self.ddof = ddof
+
+    def finish(self, state: tuple[int, float, float]) -> float | None:
+        if state[0] <= self.ddof:
+            return None
+        return state[2] / (state[0] - self.ddof)
+
+
+class Deviation(Variance):
+    """The standard deviation of a `Spread`."""
+
+    def finish(self, state: tuple[int, float, float]) -> float | None:
+        if state[0] <= self.ddof:
+            return None
+        return math.sqrt(state[2] / (state[0] - self.ddof))
+
+
+def finish(cls: Any, kind: pa.DataType, *arguments: Any) -> Finish:
+    """The compiled way to results of the type `kind`."""
+    return Finish(finish_source(cls, *arguments), "own_finish", storage(kind).str, kind)
 
 
 @cache

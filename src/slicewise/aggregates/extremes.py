@@ -64,7 +64,8 @@ class Max(Aggregate):
         def lower(states: Sequence[States]) -> Column:
             return typed(states[1][0], positive(states[0][0]), types[0])
 
-        return Bound(self, (parts.count(column), self._component(column, types[0])), lower)
+        components = (parts.count(column), self._component(column, types[0]))
+        return Bound(self, components, lower, finish=parts.finish(parts.IfAny, types[0]))
 
     @staticmethod
     def _component(column: str, kind: pa.DataType) -> Component:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -83,6 +83,8 @@ class Var(Aggregate):
         return state[2] / (state[0] - self.ddof) if state[0] > self.ddof else None
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        import pyarrow as pa
+
         (column,) = bound_columns(self)
         if reason := decimals(self, (column,), types):
             return interpreted_floats(self, reason)
@@ -92,7 +94,10 @@ class Var(Aggregate):
             with np.errstate(divide="ignore", invalid="ignore"):
                 return nullable(self._finish(squares / (counts - self.ddof)), counts > self.ddof)
 
-        return Bound(self, (parts.spread(column, types[0]),), lower)
+        finish = parts.finish(self._result, pa.float64(), self.ddof)
+        return Bound(self, (parts.spread(column, types[0]),), lower, finish=finish)
+
+    _result: ClassVar[type[parts.Variance]] = parts.Variance
 
     @staticmethod
     def _finish(variance: np.ndarray) -> np.ndarray:
@@ -110,6 +115,8 @@ class Std(Var):
     def lower(self, state: tuple[int, float, float]) -> float | None:
         variance = super().lower(state)
         return None if variance is None else math.sqrt(variance)
+
+    _result = parts.Deviation
 
     @staticmethod
     def _finish(variance: np.ndarray) -> np.ndarray:

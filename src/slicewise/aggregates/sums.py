@@ -60,12 +60,14 @@ class Count(Aggregate):
         return inputs if self.columns else ()
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        import pyarrow as pa
+
         component = parts.count(self.columns[0]) if self.columns else parts.rows()
 
         def lower(states: Sequence[States]) -> Column:
             return numbers(states[0][0])
 
-        return Bound(self, (component,), lower)
+        return Bound(self, (component,), lower, finish=parts.finish(parts.Itself, pa.int64()))
 
 
 class Sum(Aggregate):
@@ -109,7 +111,10 @@ class Sum(Aggregate):
             counts, sums = states[0][0], total(self, states[1])
             return nullable(sums, positive(counts))
 
-        return Bound(self, (parts.count(column), sum_component(column, kind)), lower)
+        # Sums of integers may not fit, and are lowered where that can be told.
+        finish = parts.finish(parts.IfAny, pa.float64()) if kind == "float" else None
+        components = (parts.count(column), sum_component(column, kind))
+        return Bound(self, components, lower, finish=finish)
 
 
 class Mean(Sum):
@@ -126,6 +131,8 @@ class Mean(Sum):
         return float(state[1] / state[0]) if state[0] else None
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
+        import pyarrow as pa
+
         (column,) = bound_columns(self)
         if reason := decimals(self, (column,), types):
             return interpreted_floats(self, reason)
@@ -134,7 +141,9 @@ class Mean(Sum):
         def lower(states: Sequence[States]) -> Column:
             return quotient(float_total(states[1]), states[0][0])
 
-        return Bound(self, (parts.count(column), sum_component(column, kind)), lower)
+        ratio = parts.Ratio if kind == "float" else parts.IntRatio
+        components = (parts.count(column), sum_component(column, kind))
+        return Bound(self, components, lower, finish=parts.finish(ratio, pa.float64()))
 
 
 class WeightedMean(Aggregate):

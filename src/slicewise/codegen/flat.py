@@ -1,6 +1,6 @@
 """Built-in algebras on flat states: plain methods, compiled by the way of user-defined ones."""
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 from slicewise.codegen.algebra import Algebra
@@ -41,3 +41,21 @@ class FlatAlgebra:
             selective=self.selective,
             constructor=constructor,
         )
+
+
+class FlatFinish:
+    """Base of the ways from the states of built-in components to results.
+
+    A subclass defines `finish`, which takes one state per component and returns a number, or
+    `None` for null. It is compiled into the loop that makes the states.
+    """
+
+    def finish(self, *states: Any) -> Any:
+        raise NotImplementedError
+
+
+@cache
+def finish_source(cls: Any, *arguments: Any) -> str:
+    """The source of `own_finish`, the method `finish` of an object of this class."""
+    source, _ = Writer(cls(*arguments)).write(["finish"])
+    return source

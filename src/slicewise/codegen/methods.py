@@ -25,6 +25,7 @@ from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.cache import module_from
 from slicewise.codegen.kernel import HEADER, kernel
 from slicewise.codegen.prelude import load, lower
+from slicewise.codegen.product import Finish
 from slicewise.codegen.writer import NotCompilableError, Writer, casts
 from slicewise.columns import Column, storage
 
@@ -43,13 +44,20 @@ _known: dict[tuple[Any, ...], Definition] = {}
 
 def bind_methods(aggregate: Aggregate, types: Sequence[pa.DataType]) -> Bound:
     """`aggregate` compiled for columns of these types, or interpreted with the reason why."""
+    import pyarrow as pa
+
     columns = bound_columns(aggregate)
     made = definition(aggregate, types)
     if isinstance(made, str):
         return interpreted(aggregate, aggregate.returns, made, part="objects")
     algebra, result = made
     component = Component(algebra, tuple(Input(c) for c in columns), required=columns)
-    return Bound(aggregate, (component,), _lowering(aggregate, algebra, result))
+    finish = None
+    if result is not None:
+        kind = pa.from_numpy_dtype(result)
+        finish = Finish(algebra.module_source(), "lower", result.str, kind)
+    lowering = _lowering(aggregate, algebra, result)
+    return Bound(aggregate, (component,), lowering, finish=finish)
 
 
 def is_own(aggregate: Aggregate) -> bool:

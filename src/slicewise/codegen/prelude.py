@@ -42,9 +42,16 @@ def store(S: Any, i: int, state: Any) -> None:
     raise AssertionError("a kernel ran before it was specialised")
 
 
+def write(out: Any, i: int, state: Any) -> None:
+    """Put what is wanted of `state` at `i`: its results; the state itself when there are none."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
 def same_state(a: Any, b: Any) -> bool:
     """Whether two states are the same; NaN is the same as NaN."""
     raise AssertionError("a kernel ran before it was specialised")
 
 
-NAMES = frozenset({"identity", "lift", "combine", "invert", "lower", "load", "store", "same_state"})
+NAMES = frozenset(
+    {"identity", "lift", "combine", "invert", "lower", "load", "store", "write", "same_state"}
+)

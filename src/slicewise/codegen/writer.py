@@ -70,7 +70,7 @@ class Writer:
         Also the name of the class of its states, if they are named tuples.
         """
         constructor = ""
-        state = self.owner.identity()
+        state = self.owner.identity() if hasattr(self.owner, "identity") else None
         if hasattr(type(state), "_fields"):
             constructor = type(state).__name__
             self._named_tuple(constructor, type(state))

@@ -16,6 +16,8 @@ import pyarrow as pa
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError
 
+NAT = np.iinfo(np.int64).min
+
 
 class PandasTable:
     """A DataFrame; named levels of its index can be read like columns."""
@@ -45,13 +47,8 @@ class PandasTable:
 
     def column(self, name: str) -> Column:
         series = self._series(name)
-        if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf":
-            values = series.to_numpy()
-            valid = None
-            if series.dtype.kind == "f":
-                missing = np.isnan(values)
-                valid = ~missing if missing.any() else None
-            return Column(values, valid, pa.from_numpy_dtype(values.dtype))
+        if isinstance(series.dtype, np.dtype) and series.dtype.kind in "biufMm":
+            return _plain(series.to_numpy())
         return Column.from_arrow(self.arrow(name))
 
     def made(self, table: pa.Table) -> pd.DataFrame:
@@ -69,8 +66,26 @@ class PandasTable:
         return made
 
 
+def _plain(values: np.ndarray) -> Column:
+    """The column of a numpy array without objects, by its own memory; NaN and NaT are null."""
+    if values.dtype.kind in "Mm":
+        kind = pa.from_numpy_dtype(values.dtype)
+        counts = values.view(np.int64)
+        # The least integer is NaT, so one look at the least tells whether there is any.
+        whole = not len(counts) or int(counts.min()) != NAT
+        return Column(counts, None if whole else counts != NAT, kind)
+    column = Column.from_numpy(values)
+    if values.dtype.kind == "f" and len(values) and np.isnan(column.values.min()):
+        return Column(column.values, ~np.isnan(column.values), column.type)
+    return column
+
+
 def _values(column: Column) -> Any:
-    if column.values.dtype.kind in "iuf" and not pa.types.is_temporal(column.type):
+    values, valid = column.values, column.valid
+    if values.dtype.kind in "iuf" and not pa.types.is_temporal(column.type):
+        if valid is not None and values.dtype == np.float64 and values.flags.writeable:
+            values[~valid] = np.nan  # nobody else has what was just computed: no copy
+            return values
         return column.to_numpy()
     series = column.to_arrow().to_pandas()
     # Times with a zone are no numpy type.
