@@ -166,7 +166,7 @@ def chosen(
     for one in described:
         name = _label(one)
         if name not in by_name:
-            known = ", ".join(map(repr, by_name)) or "none"
+            known = ", ".join(repr(name_of(thing)) for thing in things) or "none"
             raise SnapshotError(
                 f"The snapshot has {name!r} among its {what}; given: {known}. Give the same "
                 f"{what} as before; add or remove others after restoring."
