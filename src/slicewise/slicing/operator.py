@@ -529,8 +529,11 @@ class Operator:
         """Forget what was emitted and is beyond change, each window in its own measure."""
         if self._emitted.size < self._emitted.pruned_at:
             return
-        tracks = {p.number: track for track in self._tracks.values() for p in track.windows}
-        self._emitted.prune(lambda window, key: tracks[window].floors(np.array([key]), horizon)[0])
+        floors: dict[int, Sequence[Any]] = {}
+        for track in self._tracks.values():
+            of_keys = track.floors(self._all_keys(), horizon)
+            floors.update(dict.fromkeys((placed.number for placed in track.windows), of_keys))
+        self._emitted.prune(lambda window, key: floors[window][key])
 
     def _all_keys(self) -> np.ndarray:
         if len(self._codes) < len(self._keys):

@@ -230,23 +230,35 @@ def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
 
 
 def _put_emitted(emitted: Emitted, codes: np.ndarray, out: BlobWriter) -> Any:
-    rows = [
-        (window, int(codes[key]), *bounds, *m.print, m.revision, m.retracted, m.close)
-        for (window, key), known in emitted.known.items()
-        for bounds, m in known.items()
+    places, known = list(emitted.known), list(emitted.known.values())
+    bounds = list(chain.from_iterable(known))
+    memories = list(chain.from_iterable(one.values() for one in known))
+    size = np.fromiter(map(len, known), np.int64, len(known))
+    columns = [
+        np.repeat([window for window, _ in places], size).tolist(),
+        np.repeat(codes[[key for _, key in places]], size).tolist(),
+        [start for start, _ in bounds],
+        [end for _, end in bounds],
+        *([memory.print[k] for memory in memories] for k in range(3)),
+        [memory.revision for memory in memories],
+        [memory.retracted for memory in memories],
+        [memory.close for memory in memories],
     ]
-    return {"rows": pack(rows, out), "pruned_at": emitted.pruned_at}
+    return {"columns": [pack(c, out) for c in columns], "pruned_at": emitted.pruned_at}
 
 
 def _get_emitted(node: Any, source: BlobReader) -> Emitted:
     emitted = Emitted()
     emitted.pruned_at = node["pruned_at"]
-    for window, key, start, end, a, b, c, revision, retracted, close in unpack(
-        node["rows"], source
-    ):
-        known = emitted.known.setdefault((window, key), {})
-        known[start, end] = Memory((a, b, c), revision, retracted, close)
-        emitted.size += 1
+    window, key, start, end, *prints, revision, retracted, close = (
+        unpack(column, source) for column in node["columns"]
+    )
+    print_ = zip(*prints, strict=True)
+    bounds = zip(start, end, strict=True)
+    memories = map(Memory, print_, revision, retracted, close)
+    for place, bound, memory in zip(zip(window, key, strict=True), bounds, memories, strict=True):
+        emitted.known.setdefault(place, {})[bound] = memory
+    emitted.size = len(window)
     return emitted
 
 
