@@ -85,7 +85,7 @@ def check_document(document: Path, folder: Path) -> None:
     for block in programs:
         script[block.first + 1 : block.last] = block.text.split("\n")
         script[block.last] = f"print({END_OF_BLOCK!r}, flush=True)"
-    path = folder / f"{document.stem}.py"
+    path = folder / f"document_{document.stem}.py"  # `operator.py` would hide Python's own
     path.write_text("\n".join(script), encoding="utf-8")
     done = run_script(path, folder)
     assert done.returncode == 0, done.stderr
