@@ -1,4 +1,4 @@
-"""What was emitted: revisions and retractions of window instances that may still change."""
+"""What is emitted: window instances listed, merged and lowered to rows of results."""
 
 from __future__ import annotations
 
@@ -32,16 +32,6 @@ class Result:
     retracted: bool = False
 
 
-@dataclass(slots=True)
-class Memory:
-    """What is remembered of an emitted instance while it can change."""
-
-    print: tuple[int, int, int]
-    revision: int
-    retracted: bool
-    close: Any
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
     """Emitted rows as arrays; `columns` has one column per aggregate."""
@@ -58,76 +48,7 @@ class Answers:
         return len(self.window)
 
 
-class Emitted:
-    """The memory of emitted instances, by window number and key code."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[int, int], dict[tuple[Any, Any], Memory]] = {}
-        self.size = 0
-        self.pruned_at = 1024
-
-    def note(self, instances: Instances, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take over instances; which of them are to be emitted, and their revisions."""
-        due = np.zeros(len(instances), np.bool_)
-        revisions = np.zeros(len(instances), np.int64)
-        rows = zip(*(getattr(instances, n).tolist() for n in FIELDS), prints.tolist(), strict=True)
-        for row, (window, key, start, end, close, print_) in enumerate(rows):
-            known = self.known.setdefault((window, key), {})
-            memory = known.get((start, end))
-            if memory is None:
-                known[start, end] = Memory(tuple(print_), 0, retracted=False, close=close)
-                self.size += 1
-            elif memory.print == tuple(print_) and not memory.retracted:
-                continue
-            else:
-                memory.print, memory.close = tuple(print_), close
-                memory.revision += 1
-                memory.retracted = False
-            due[row] = True
-            revisions[row] = known[start, end].revision
-        return due, revisions
-
-    def retract(
-        self, windows: Sequence[int], keys: Sequence[int], exist: Instances, floors: Sequence[Any]
-    ) -> list[tuple[int, int, Any, Any, int]]:
-        """Rows (window, key, start, end, revision) for what no longer exists.
-
-        `floors` has for each key the point below which instances are beyond change.
-        """
-        current = set(zip(*(getattr(exist, n).tolist() for n in FIELDS[:4]), strict=True))
-        gone = []
-        for key, floor in zip(keys, floors, strict=True):
-            for window in windows:
-                for (start, end), memory in self.known.get((window, key), {}).items():
-                    if memory.retracted or memory.close <= floor:
-                        continue
-                    if (window, key, start, end) not in current:
-                        memory.retracted = True
-                        memory.revision += 1
-                        gone.append((window, key, start, end, memory.revision))
-        return gone
-
-    def prune(self, floor_of: Any) -> None:
-        """Forget instances that are beyond change; done now and then."""
-        if self.size < self.pruned_at:
-            return
-        for (window, key), known in list(self.known.items()):
-            floor = floor_of(window, key)
-            for identity in [i for i, memory in known.items() if memory.close <= floor]:
-                del known[identity]
-                self.size -= 1
-            if not known:
-                del self.known[window, key]
-        self.pruned_at = max(1024, 2 * self.size)
-
-    def forget(self, window: int) -> None:
-        """Forget all instances of a window."""
-        for place in [place for place in self.known if place[0] == window]:
-            self.size -= len(self.known.pop(place))
-
-
 NONE = np.empty(0, np.int64)
-FIELDS = ("window", "key", "start", "end", "close")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,11 +138,10 @@ def answers_of(track: Track, listed: Listed, revisions: np.ndarray | None = None
     )
 
 
-def retractions(rows: Sequence[tuple[int, int, Any, Any, int]], kinds: Sequence[Any]) -> Answers:
-    """Retracted instances as rows without values."""
+def retractions(gone: Sequence[np.ndarray], kinds: Sequence[Any]) -> Answers:
+    """Retracted instances (window, key, start, end, revision) as rows without values."""
     import pyarrow as pa
 
-    size = len(rows)
-    window, key, start, end, revision = (np.array(column) for column in zip(*rows, strict=True))
-    nothing = [Column.from_arrow(pa.nulls(size, kind)) for kind in kinds]
-    return Answers(window, key, start, end, revision, np.ones(size, np.bool_), nothing)
+    window, key, start, end, revision = gone
+    nothing = [Column.from_arrow(pa.nulls(len(window), kind)) for kind in kinds]
+    return Answers(window, key, start, end, revision, np.ones(len(window), np.bool_), nothing)

@@ -28,7 +28,6 @@ from slicewise.errors import (
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.emission import (
     Answers,
-    Emitted,
     Listed,
     Result,
     answers_of,
@@ -45,6 +44,7 @@ from slicewise.slicing.events import (
     usable_times,
 )
 from slicewise.slicing.keys import Keys
+from slicewise.slicing.memory import Emitted
 from slicewise.slicing.plan import Plan, context_free, needs_rows, plan
 from slicewise.slicing.tracks import (
     Batch,
@@ -529,11 +529,11 @@ class Operator:
         """Forget what was emitted and is beyond change, each window in its own measure."""
         if self._emitted.size < self._emitted.pruned_at:
             return
-        floors: dict[int, Sequence[Any]] = {}
+        floors: dict[int, np.ndarray] = {}
         for track in self._tracks.values():
             of_keys = track.floors(self._all_keys(), horizon)
             floors.update(dict.fromkeys((placed.number for placed in track.windows), of_keys))
-        self._emitted.prune(lambda window, key: floors[window][key])
+        self._emitted.prune(floors)
 
     def _all_keys(self) -> np.ndarray:
         if len(self._codes) < len(self._keys):
@@ -570,17 +570,17 @@ class Operator:
     def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Answers]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
         listed = Listed.of(track, keys, low, high)
-        windows = [placed.number for placed in track.windows]
-        floors = track.floors(keys, low)
-        answers = []
-        gone = self._emitted.retract(windows, keys.tolist(), listed.instances, floors)
-        if gone:
-            answers.append(retractions(gone, self._value_types()))
-        if len(listed.instances):
+        windows = np.array([placed.number for placed in track.windows])
+        some = len(listed.instances) > 0
+        if some:
             due, revisions = self._emitted.note(listed.instances, prints_of(track, listed))
-            if due.any():
-                rows = np.flatnonzero(due)
-                answers.append(answers_of(track, listed.take(rows), revisions[rows]))
+        answers = []
+        gone = self._emitted.retract(windows, keys, track.floors(keys, low), noted=some)
+        if len(gone[0]):
+            answers.append(retractions(gone, self._value_types()))
+        if some and due.any():
+            rows = np.flatnonzero(due)
+            answers.append(answers_of(track, listed.take(rows), revisions[rows]))
         return answers
 
     def _count(self) -> None:

@@ -87,7 +87,7 @@ def pack(values: Sequence[Any], out: Writer) -> Node:
         return _moments(values, out)
     if kind is dt.timedelta:
         counts = [value // dt.timedelta(microseconds=1) for value in values]
-        return {"is": "timedelta", "at": out.put(np.array(counts, np.int64))}
+        return {"is": "timedelta", "of": pack(counts, out)}
     if kind is dict:
         return _dicts(values, out)
     if kind is Multiset:
@@ -130,7 +130,7 @@ def unpack(node: Node, source: Reader) -> list[Any]:
     if kind == "datetime":
         return _unpack_moments(node, source)
     if kind == "timedelta":
-        return [dt.timedelta(microseconds=n) for n in source.get(node["at"]).tolist()]
+        return [dt.timedelta(microseconds=n) for n in unpack(node["of"], source)]
     assert kind == "pickle", kind
     return list(pickle.loads(source.get_bytes(node["at"])))
 

@@ -27,8 +27,8 @@ from slicewise.slicing.describe import (
     window_described,
     window_of,
 )
-from slicewise.slicing.emission import Emitted, Memory
 from slicewise.slicing.keys import Keys
+from slicewise.slicing.memory import FIELDS, KEY, Emitted
 from slicewise.slicing.plain import pack, unpack
 from slicewise.slicing.runs import Runs
 from slicewise.slicing.store import Store
@@ -159,7 +159,7 @@ def _live_keys(op: Operator) -> np.ndarray:
                 known[:keys] |= runs.base[:keys] > 0
             for user in track.users.values():
                 known[list(user.progress)] = True
-    known[[key for _, key in op._emitted.known]] = True
+    known[op._emitted.entries[KEY]] = True
     for codes in op._dirty:
         known[codes] = True
     if not op.by:
@@ -230,35 +230,22 @@ def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
 
 
 def _put_emitted(emitted: Emitted, codes: np.ndarray, out: BlobWriter) -> Any:
-    places, known = list(emitted.known), list(emitted.known.values())
-    bounds = list(chain.from_iterable(known))
-    memories = list(chain.from_iterable(one.values() for one in known))
-    size = np.fromiter(map(len, known), np.int64, len(known))
-    columns = [
-        np.repeat([window for window, _ in places], size).tolist(),
-        np.repeat(codes[[key for _, key in places]], size).tolist(),
-        [start for start, _ in bounds],
-        [end for _, end in bounds],
-        *([memory.print[k] for memory in memories] for k in range(3)),
-        [memory.revision for memory in memories],
-        [memory.retracted for memory in memories],
-        [memory.close for memory in memories],
-    ]
-    return {"columns": [pack(c, out) for c in columns], "pruned_at": emitted.pruned_at}
+    fields = dict(zip(FIELDS, emitted.entries, strict=True))
+    fields["key"] = codes[fields["key"]]
+    # Near to each other, and so short as distances.
+    fields["end"], fields["close"] = (
+        fields["end"] - fields["start"],
+        fields["close"] - fields["end"],
+    )
+    return {name: out.put(values) for name, values in fields.items()}
 
 
 def _get_emitted(node: Any, source: BlobReader) -> Emitted:
+    fields = {name: source.get(place) for name, place in node.items()}
+    fields["end"] += fields["start"]
+    fields["close"] += fields["end"]
     emitted = Emitted()
-    emitted.pruned_at = node["pruned_at"]
-    window, key, start, end, *prints, revision, retracted, close = (
-        unpack(column, source) for column in node["columns"]
-    )
-    print_ = zip(*prints, strict=True)
-    bounds = zip(start, end, strict=True)
-    memories = map(Memory, print_, revision, retracted, close)
-    for place, bound, memory in zip(zip(window, key, strict=True), bounds, memories, strict=True):
-        emitted.known.setdefault(place, {})[bound] = memory
-    emitted.size = len(window)
+    emitted.load(np.stack([fields[name] for name in FIELDS]))
     return emitted
 
 

@@ -125,9 +125,9 @@ class Track:
         """The instances of these keys whose close point is in `(low, high]`."""
         raise NotImplementedError
 
-    def floors(self, keys: np.ndarray, point: int) -> Sequence[Any]:
+    def floors(self, keys: np.ndarray, point: int) -> np.ndarray:
         """For each key, the close point up to which instances are beyond change at `point`."""
-        return [point] * len(keys)
+        return np.full(len(keys), point, np.int64)
 
     def needed(self, point: int) -> np.ndarray:
         """For each key, its first place that an instance not complete at `point` can need."""
@@ -254,9 +254,8 @@ class MeasureTrack(FreeTrack):
         points = (self.reached(low)[keys], self.reached(high)[keys])
         return collect(list_free, self.runs, self.free.arrays(), keys, *points)
 
-    def floors(self, keys: np.ndarray, point: int) -> Sequence[Any]:
-        self._admit()
-        floors: list[Any] = self.reached(point)[keys].tolist()
+    def floors(self, keys: np.ndarray, point: int) -> np.ndarray:
+        floors: np.ndarray = self.reached(point)[keys]
         return floors
 
     def evict(self, point: int) -> None:

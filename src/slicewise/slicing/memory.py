@@ -1,0 +1,246 @@
+"""What was emitted and may still change: which instances, with which events, how often revised.
+
+An instance is found by hashing its window, key and bounds; the instances of a key are chained, so
+that those which no longer exist are found without a look at other keys. Bounds over a column of
+floats are kept as the bits of the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slicewise.codegen.kernel import kernel
+from slicewise.slicing.runs import run
+from slicewise.slicing.triggers import Instances
+
+# The rows of the array of entries. Two entries with equal prints hold the same events.
+FIELDS = (
+    "window",
+    "key",
+    "start",
+    "end",
+    "close",
+    "rows",
+    "first",
+    "last",
+    "revision",
+    "retracted",
+)
+WINDOW, KEY, START, END, CLOSE, ROWS, FIRST, LAST, REVISION, RETRACTED = range(len(FIELDS))
+
+PRUNED_AT_LEAST = 1024
+
+
+class Emitted:
+    """The memory of emitted instances.
+
+    `entries` has a column per instance. `turn` says in which call an instance was last seen, `link`
+    the next older instance of the same key, `heads` the newest one of each key; `table` is the hash
+    table of places.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.pruned_at = PRUNED_AT_LEAST
+        self.calls = 0
+        self._entries = np.zeros((len(FIELDS), 16), np.int64)
+        self._turn, self._link = np.zeros(16, np.int64), np.zeros(16, np.int64)
+        self._heads = np.full(16, -1, np.int64)
+        self._table = np.full(32, -1, np.int64)
+
+    @property
+    def entries(self) -> np.ndarray:
+        """One column per remembered instance, with the fields of `FIELDS`."""
+        return self._entries[:, : self.size]
+
+    def note(self, instances: Instances, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take over instances; which of them are to be emitted, and their revisions."""
+        count = len(instances)
+        due, revisions = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+        if not count:
+            return due, revisions
+        self.calls += 1
+        self._grow(count, int(instances.key.max()) + 1)
+        found = np.empty((REVISION, count), np.int64)
+        found[WINDOW], found[KEY] = instances.window, instances.key
+        for field, values in zip(
+            (START, END, CLOSE), (instances.start, instances.end, instances.close), strict=True
+        ):
+            found[field] = as_bits(values)
+        found[ROWS:] = prints.T
+        index = (self._entries, self._turn, self._link, self._heads, self._table)
+        self.size = run(note_all)(found, index, self.size, self.calls, due, revisions)
+        return due, revisions
+
+    def retract(
+        self, windows: np.ndarray, keys: np.ndarray, floors: np.ndarray, *, noted: bool
+    ) -> tuple[np.ndarray, ...]:
+        """What no longer exists: arrays (window, key, start, end, revision).
+
+        `floors` has for each key the close point up to which instances are beyond change. Those
+        that exist have been noted in the call before, if there are any (`noted`).
+        """
+        kind = floors.dtype
+        gone = np.empty(self.size, np.int64)
+        mine = np.zeros(int(windows.max()) + 1, np.bool_)
+        mine[windows] = True
+        index = (self._entries, self._turn, self._link, self._heads)
+        close = self._entries[CLOSE].view(kind)
+        call = self.calls if noted else -1
+        rows = gone[: run(retract_all)(mine, keys, floors, close, index, call, gone)]
+        taken = self._entries[:, rows]
+        bounds = (np.ascontiguousarray(taken[field]).view(kind) for field in (START, END))
+        return (taken[WINDOW], taken[KEY], *bounds, taken[REVISION])
+
+    def prune(self, floors: dict[int, np.ndarray]) -> None:
+        """Forget instances that are beyond change; `floors` has those of all keys, by window."""
+        entries = self.entries
+        keep = np.zeros(self.size, np.bool_)
+        for window in np.unique(entries[WINDOW]).tolist():
+            of_keys = floors[window]
+            mine = np.flatnonzero(entries[WINDOW] == window)
+            close = entries[CLOSE][mine].view(of_keys.dtype)
+            keep[mine] = close > of_keys[entries[KEY][mine]]
+        self.load(entries[:, keep])
+        self.pruned_at = max(PRUNED_AT_LEAST, 2 * self.size)
+
+    def forget(self, window: int) -> None:
+        """Forget all instances of a window."""
+        entries = self.entries
+        self.load(entries[:, entries[WINDOW] != window])
+
+    def load(self, entries: np.ndarray) -> None:
+        """Remember these instances and no others."""
+        pruned_at, calls = self.pruned_at, self.calls
+        self.__init__()  # type: ignore[misc]  # begin anew
+        self.pruned_at, self.calls = pruned_at, calls
+        if entries.shape[1]:
+            self._grow(entries.shape[1], int(entries[KEY].max()) + 1)
+            self._entries[:, : entries.shape[1]] = entries
+            self.size = entries.shape[1]
+            self._index()
+
+    def _grow(self, more: int, keys: int) -> None:
+        """Make room for `more` instances, of key codes below `keys`."""
+        if keys > len(self._heads):
+            heads = np.full(max(keys, 2 * len(self._heads)), -1, np.int64)
+            heads[: len(self._heads)] = self._heads
+            self._heads = heads
+        wanted = self.size + more
+        if wanted > self._entries.shape[1]:
+            room = max(wanted, 2 * self._entries.shape[1])
+            entries = np.zeros((len(FIELDS), room), np.int64)
+            entries[:, : self.size] = self.entries
+            turn, link = np.zeros(room, np.int64), np.zeros(room, np.int64)
+            turn[: self.size], link[: self.size] = self._turn[: self.size], self._link[: self.size]
+            self._entries, self._turn, self._link = entries, turn, link
+        if 2 * wanted > len(self._table):
+            self._table = np.full(1 << (2 * wanted).bit_length(), -1, np.int64)
+            self._index()
+
+    def _index(self) -> None:
+        self._heads[:] = -1
+        self._table[:] = -1
+        run(index_all)(self._entries, self._link, self._heads, self._table, self.size)
+
+
+def as_bits(values: np.ndarray) -> np.ndarray:
+    """Whole numbers as they are, and floats as their bits; -0.0 is 0.0."""
+    return values if values.dtype.kind == "i" else (values + 0.0).view(np.int64)
+
+
+@kernel
+def find(entries: Any, table: Any, window: int, key: int, start: int, end: int) -> Any:
+    """Where in the table an instance is, or would go."""
+    mask = table.shape[0] - 1
+    mixed = ((window * 31 + key) * -7046029254386353131 + start) * -7046029254386353131 + end
+    place = ((mixed * -7046029254386353131) >> 20) & mask
+    while table[place] >= 0:
+        e = table[place]
+        if (
+            entries[START, e] == start
+            and entries[END, e] == end
+            and entries[KEY, e] == key
+            and entries[WINDOW, e] == window
+        ):
+            break
+        place = (place + 1) & mask
+    return place
+
+
+@kernel
+def index_all(entries: Any, link: Any, heads: Any, table: Any, size: int) -> None:
+    for e in range(size):
+        place = find(
+            entries, table, entries[WINDOW, e], entries[KEY, e], entries[START, e], entries[END, e]
+        )
+        table[place] = e
+        link[e] = heads[entries[KEY, e]]
+        heads[entries[KEY, e]] = e
+
+
+@kernel
+def note_all(found: Any, index: Any, size: int, call: int, due: Any, revisions: Any) -> Any:
+    """Enter instances; returns how many there are now. There is room for all of them."""
+    entries, turn, link, heads, table = index
+    for i in range(found.shape[1]):
+        place = find(
+            entries, table, found[WINDOW, i], found[KEY, i], found[START, i], found[END, i]
+        )
+        e = table[place]
+        if e < 0:
+            e = size
+            size += 1
+            table[place] = e
+            for field in range(CLOSE):
+                entries[field, e] = found[field, i]
+            entries[REVISION, e] = 0
+            link[e] = heads[found[KEY, i]]
+            heads[found[KEY, i]] = e
+        elif (
+            entries[RETRACTED, e] == 0
+            and entries[ROWS, e] == found[ROWS, i]
+            and entries[FIRST, e] == found[FIRST, i]
+            and entries[LAST, e] == found[LAST, i]
+        ):
+            turn[e] = call
+            continue
+        else:
+            entries[REVISION, e] += 1
+        turn[e] = call
+        for field in range(CLOSE, REVISION):
+            entries[field, e] = found[field, i]
+        entries[RETRACTED, e] = 0
+        due[i] = True
+        revisions[i] = entries[REVISION, e]
+    return size
+
+
+@kernel
+def retract_all(
+    mine: Any, keys: Any, floors: Any, close: Any, index: Any, call: int, gone: Any
+) -> Any:
+    """Mark as retracted what was not seen in this call; returns how many there are."""
+    entries, turn, link, heads = index
+    count = 0
+    for k in range(keys.shape[0]):
+        if keys[k] >= heads.shape[0]:
+            continue
+        e = heads[keys[k]]
+        while e >= 0:
+            window = entries[WINDOW, e]
+            if (
+                window < mine.shape[0]
+                and mine[window]
+                and entries[RETRACTED, e] == 0
+                and turn[e] != call
+                and close[e] > floors[k]
+            ):
+                entries[RETRACTED, e] = 1
+                entries[REVISION, e] += 1
+                gone[count] = e
+                count += 1
+            e = link[e]
+    return count
