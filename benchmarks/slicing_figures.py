@@ -271,7 +271,7 @@ def held(make: Callable[[], Any]) -> int:
 def fed(slices: int, events: int, keys: int = 1) -> sw.Operator:
     """An operator that keeps `slices` slices of each of `keys` keys, of `events` events in all."""
     op = operator([sw.tumbling(1000), sw.tumbling(2**50)], by="key")
-    size = 100_000
+    size = 5000  # small, so that scratch space for a batch does not hide what is kept
     for begin in range(0, events, size):
         rows = np.arange(begin, min(begin + size, events))
         times = rows // keys * slices // max(1, events // keys) * 1000
