@@ -189,13 +189,13 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
 TEXT = """# Slicing
 
 Written by `./run bench slicing`. {machine}.
-One core; {events:,} events 10 microseconds apart in micro-batches of 100,000; concurrent tumbling windows of 1 to 20 s; best of {rounds} rounds taken
-in turns. Answers are compared before anything is timed. Rivals are those of Scotty, Section 3, on
-the kernels of the library: one bucket per window instance (a ring of buckets, no hashing), a tuple
-buffer in the order of time, and FlatFAT over the events. One that would take long is fed for a part
-of a second and its rate is used. Aggregates that run interpreted get events 1 ms apart. Those that
-do not commute, and row counts, have buckets behind a sorter as rival. `numpy.cumsum` writes into an
-array that is there already.
+One core; {events:,} events 10 microseconds apart in micro-batches of 100,000; concurrent tumbling
+windows of 1 to 20 s; best of {rounds} rounds taken in turns. Answers are compared before anything
+is timed. Rivals are those of Scotty, Section 3, on the kernels of the library: one bucket per
+window instance (a ring of buckets, no hashing), a tuple buffer in the order of time, and FlatFAT
+over the events. One that would take long is fed for a part of a second and its rate is used.
+Aggregates that run interpreted get events 1 ms apart. Those that do not commute, and row counts,
+have buckets behind a sorter as rival. `numpy.cumsum` writes into an array that is there already.
 
 {table}
 ![In order](slicing-in-order.png)
