@@ -21,7 +21,6 @@ from slicewise.errors import (
 
 # Not late: loading the module `slicewise.rolling` binds that name to it, and the verb comes after.
 from slicewise.rolling import rolling_columns
-from slicewise.slicing.operator import MODES, as_lateness
 from slicewise.spans import span as as_span
 from slicewise.times import times_of
 from slicewise.windows import Window
@@ -225,6 +224,8 @@ def is_spark(data: object) -> bool:
 
 def check_streaming(emit: str | None, lateness: Any) -> None:
     """Refuse what no stream could be given either."""
+    from slicewise.slicing.operator import MODES, as_lateness
+
     if emit is not None and emit not in MODES:
         shown = ", ".join(map(repr, MODES))
         raise WindowError(f"`emit` is one of {shown}; given: {emit!r}.")
