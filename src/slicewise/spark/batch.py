@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from slicewise.aggregates.base import Aggregate, Bound, Component, share
-from slicewise.errors import WindowError
 from slicewise.slicing.events import names as names_of
 from slicewise.slicing.operator import Operator, measures_other
 from slicewise.slicing.plan import context_free, needs_rows
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Way = Literal["native", "combined", "ordered"]
-RESERVED = ("window", "start", "end")
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,7 @@ class Windowed:
         # An operator checks windows and aggregates, and has no use for the DataFrame yet.
         operator = Operator(windows=windows, aggs=aggs, time=time, by=by, emit="final")  # type: ignore[arg-type]  # one alone is taken too
         keys = names_of(by)
-        for name in keys:
-            if name in RESERVED:
-                raise WindowError(
-                    f"The result has a column {name!r} of its own, so no key can have that name. "
-                    "Rename the key first."
-                )
-        read = [operator.windows[k].reads for k in range(len(operator.windows))]
+        read = [window.reads for window in operator.windows]
         needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
         needed += [column for columns in read for column in columns or ()]
         checked(frame, "windowed", needed)

@@ -187,10 +187,11 @@ def bounds_type(frame: DataFrame, time: str, axes: Sequence[str], *, timed: bool
     return pa.float64() if fractions else pa.int64()
 
 
-def joined(batches: Iterable[pa.RecordBatch], rows: int = ROWS) -> Iterator[pa.Table]:
-    """Batches joined to tables of about `rows` rows, and not many more bytes than `BYTES`."""
+def joined(batches: Iterable[pa.RecordBatch], most: int | None = None) -> Iterator[pa.Table]:
+    """Batches joined and cut to tables of at most `ROWS` rows and about `BYTES` bytes."""
     import pyarrow as pa
 
+    rows = ROWS if most is None else min(most, ROWS)
     waiting: list[pa.RecordBatch] = []
     count = size = 0
     for batch in batches:

@@ -17,7 +17,7 @@ from slicewise.grouping import encode
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.triggers import INFINITY
 from slicewise.spark.blame import blaming
-from slicewise.spark.frames import ROWS, conformed, joined
+from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query
 from slicewise.windows import Cumulate, Periodic, Window
 
@@ -112,4 +112,4 @@ class FeedOrdered:
 def rows_at_once(windows: tuple[Window, ...]) -> int:
     """How many rows to take at a time, so that they make about `RESULTS` results at most."""
     overlap = sum(w.length / w.every for w in windows if isinstance(w, Periodic | Cumulate))
-    return int(max(FEWEST, min(ROWS, RESULTS / max(overlap, 1.0))))
+    return int(max(FEWEST, RESULTS / max(overlap, 1.0)))

@@ -233,6 +233,8 @@ class Partition:
         known = 0 if self.before is None else self.before.num_rows
         used = read if self.before is None else pa.concat_tables([self.before, read])
         used = used.combine_chunks()
+        if not table.num_rows:
+            return
         sorted_rows = SortedRows(used, self.task)
         stop = used.num_rows if last else max(known, sorted_rows.tied_from)
         if stop > known:

@@ -1,0 +1,271 @@
+"""Types of columns, schemas without a job, hot keys, and errors that come early and say enough."""
+
+from __future__ import annotations
+
+import threading
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+import slicewise as sw
+from slicewise.errors import AggregateError, CapabilityError, ColumnError, ColumnTypeError
+from slicewise.spark.frames import NTZ_MICROSECONDS
+from tests.spark.support import by_id, events, frame_of
+
+DAY = 86_400_000_000
+
+
+class Longest(sw.Aggregate):
+    """The longest text; interpreted, as texts are no numbers."""
+
+    commutative = True
+
+    def identity(self) -> str:
+        return ""
+
+    def lift(self, value: str) -> str:
+        return value
+
+    def combine(self, older: str, newer: str) -> str:
+        return max(older, newer, key=len)
+
+    def lower(self, state: str) -> str:
+        return state
+
+
+@pytest.fixture
+def frame(spark: Any) -> Any:
+    return frame_of(spark, events(40, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("time", "kind"),
+    [
+        ("timestamp_micros(t * 1000000)", T.TimestampType()),
+        ("timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, t)", T.TimestampNTZType()),
+        ("date_add(date'1970-01-01', cast(t as int))", T.TimestampNTZType()),
+        ("cast(t as int)", T.LongType()),
+        ("cast(t as double)", T.LongType()),
+    ],
+)
+@pytest.mark.parametrize("agg", [sw.agg.sum("x"), sw.agg.last("x")])
+def test_times_may_be_of_any_type(frame: Any, time: str, kind: Any, agg: Any) -> None:
+    unit = 1_000_000 if time.startswith("timestamp") else DAY if time.startswith("date") else 1
+    given = frame.withColumn("t", F.expr(time))
+    found = sw.windowed(given, by="k", time="t", windows=sw.tumbling(10 * unit), aggs=agg)
+    assert found.schema["start"].dataType == kind
+    micros = {
+        T.TimestampType(): "unix_micros(start)",
+        T.TimestampNTZType(): NTZ_MICROSECONDS.format("start"),
+    }.get(kind, "start")
+    # The same windows as those of plain numbers, in other units.
+    found = found.select(
+        "k", F.expr(f"{micros} / {unit}").cast("bigint").alias("start"), agg.output
+    )
+    plain = sw.windowed(frame, by="k", time="t", windows=sw.tumbling(10), aggs=agg)
+    same = plain.select("k", "start", agg.output)
+    assert sorted(map(str, found.collect())) == sorted(map(str, same.collect()))
+
+
+def test_decimals_and_integers_are_exact(spark: Any) -> None:
+    big = 2**62
+    rows = [("a", 1, big, Decimal("0.10")), ("a", 2, big - 1, Decimal("0.20")), ("a", 3, -7, None)]
+    frame = spark.createDataFrame(rows, "k string, t int, n bigint, d decimal(20, 2)")
+    found = sw.windowed(
+        frame, by="k", time="t", windows=sw.sliding(10, 5), aggs=[sw.agg.sum("n"), sw.agg.sum("d")]
+    )
+    for row in found.collect():
+        assert row["n_sum"] == 2 * big - 8
+        assert row["d_sum"] == Decimal("0.30")
+    assert found.schema["d_sum"].dataType == T.DecimalType(38, 2)
+
+
+def test_a_sum_of_integers_that_does_not_fit_is_an_error_and_never_wraps(spark: Any) -> None:
+    frame = spark.createDataFrame([(1, 2**62), (2, 2**62)], "t int, n bigint")
+    found = sw.windowed(frame, time="t", windows=sw.sliding(10, 5), aggs=sw.agg.sum("n"))
+    with pytest.raises(PySparkException, match="does not fit 64 bits"):
+        found.collect()
+
+
+def test_the_schema_is_known_without_a_job(frame: Any) -> None:
+    # Any job on this would fail.
+    broken = frame.withColumn("x", F.raise_error(F.lit("a job was started")).cast("bigint"))
+    for aggs in ([sw.agg.sum("x")], [sw.agg.median("x")], [sw.agg.collect("x"), Longest("s")]):
+        found = sw.windowed(broken, by=["k"], time="t", windows=sw.tumbling(10), aggs=aggs)
+        assert found.columns[:4] == ["k", "window", "start", "end"]
+        assert "Python" in sw.explain(broken, by="k", time="t", windows=sw.tumbling(10), aggs=aggs)
+    rolled = sw.rolling(broken, by="k", time="t", over=10, aggs=sw.agg.max("x"))
+    assert rolled.columns == [*frame.columns, "x_max_10"]
+    assert rolled.schema["x_max_10"].dataType == T.LongType()
+
+
+def test_rolling_leaves_other_columns_as_they_are(spark: Any, settings: Any) -> None:
+    rows = events(60, seed=2, ties=True)
+    frame = (
+        frame_of(spark, rows)
+        .withColumn("pairs", F.create_map(F.col("s"), F.col("x")))
+        .withColumn("inner", F.struct(F.timestamp_micros(F.col("t")).alias("at"), F.array("s")))
+        .withColumn("money", F.col("t").cast("decimal(20, 3)"))
+    )
+    aggs = [sw.agg.sum("x"), sw.agg.median("x")]
+    expected = sw.rolling(pa.Table.from_pylist(rows), by="k", time="t", over=[3, 40], aggs=aggs)
+    for batch in (1, 10_000):
+        with settings(spark__sql__execution__arrow__maxRecordsPerBatch=batch):
+            found = sw.rolling(frame, by="k", time="t", over=[3, 40], aggs=aggs)
+            answered, given = by_id(found.collect()), by_id(frame.collect())
+            assert found.schema.fields[: len(frame.columns)] == frame.schema.fields
+        for row in expected.to_pylist():
+            mine = answered[row["id"]]
+            assert [mine[n] for n in ("x_sum_3", "x_sum_40", "x_median_3")] == [
+                row[n] for n in ("x_sum_3", "x_sum_40", "x_median_3")
+            ]
+            for name in ("pairs", "inner", "money", "s"):
+                assert mine[name] == given[row["id"]][name]
+
+
+def test_one_key_of_rolling_is_spread_over_partitions(spark: Any, settings: Any) -> None:
+    frame = spark.range(2000).select(F.col("id").alias("t"), (F.col("id") % 7).alias("x"))
+    with settings(spark__sql__adaptive__enabled="false"):
+        found = sw.rolling(frame, time="t", over=5, aggs=sw.agg.sum("x"))
+        rows = found.select("*", F.spark_partition_id().alias("p")).collect()
+    assert len({row["p"] for row in rows}) > 1
+    assert len(rows) == 2000
+    for row in rows:
+        assert row["x_sum_5"] == sum(n % 7 for n in range(max(0, row["t"] - 4), row["t"] + 1))
+
+
+def test_a_hot_key_is_combined_before_the_shuffle(frame: Any, capsys: Any) -> None:
+    def plan(agg: sw.Aggregate) -> str:
+        hot = frame.withColumn("k", F.lit("a"))
+        sw.windowed(hot, by="k", time="t", windows=sw.sliding(10, 5), aggs=agg).explain()
+        return str(capsys.readouterr().out)
+
+    # Plans are read upwards: what is further down runs earlier.
+    native = plan(sw.agg.sum("x"))
+    assert native.index("partial_sum") > native.rindex("Exchange hashpartitioning(")
+    combined = plan(sw.agg.median("x"))
+    assert combined.rindex("MapInArrow") > combined.rindex("Exchange hashpartitioning(")
+
+
+def test_verbs_are_steps_of_a_chain(frame: Any) -> None:
+    found = frame.transform(
+        sw.rolling_by(by="k", time="t", over=10, aggs=sw.agg.max("x"))
+    ).transform(
+        sw.windowed_by(by="k", time="t", windows=sw.tumbling(20), aggs=sw.agg.max("x_max_10"))
+    )
+    assert "x_max_10_max" in found.columns
+    assert found.count() > 0
+
+
+def test_explain_says_what_runs_where(frame: Any) -> None:
+    def text(**query: Any) -> str:
+        return sw.explain(frame, by="k", time="t", **query)
+
+    native = text(windows=sw.sliding(10, 5), aggs=sw.agg.sum("x"))
+    assert "Spark cuts time into slices" in native
+    assert "x_sum: compiled." in native
+    apart = text(windows=sw.tumbling(10), aggs=sw.agg.sum("x"))
+    assert "not shuffled again" in apart
+    combined = text(windows=sw.sliding(10, 5), aggs=sw.agg.median("x"))
+    assert "combiner" in combined
+    assert "x_median: interpreted: it keeps every value" in combined
+    ordered = text(windows=sw.session(5), aggs=sw.agg.sum("x"))
+    assert "the edges of session_5 depend on the events" in ordered
+    assert "ranges of 160" in text(over=10, aggs=sw.agg.sum("x"))
+    assert "not cut" in text(over=sw.rows(3), aggs=sw.agg.sum("x"))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"time": "tt"}, ColumnError, "no column 'tt'.*Did you mean 't'"),
+        ({"by": "kk"}, ColumnError, "no column 'kk'"),
+        ({"time": "s"}, ColumnTypeError, "timestamps, dates or whole numbers; 's' holds string"),
+        ({"aggs": sw.agg.sum("s")}, ColumnTypeError, "`sum` needs a column of numbers"),
+        ({"aggs": []}, AggregateError, "at least one|takes aggregates"),
+        ({"by": "list"}, ColumnTypeError, "A key is a plain value; 'list' holds array<string>"),
+    ],
+)
+def test_mistakes_are_found_on_the_driver(frame: Any, change: Any, error: Any, match: str) -> None:
+    given = frame.withColumn("list", F.array("s"))
+    query: Any = {"by": "k", "time": "t", "aggs": sw.agg.sum("x"), **change}
+    with pytest.raises(error, match=match):
+        sw.windowed(given, windows=sw.tumbling(5), **query)
+    with pytest.raises(error, match=match):
+        sw.rolling(given, over=5, **query)
+
+
+def test_a_key_cannot_have_the_name_of_a_result_column(frame: Any) -> None:
+    renamed = frame.withColumnRenamed("k", "window")
+    with pytest.raises(ColumnError, match="Rename that column first"):
+        sw.windowed(renamed, by="window", time="t", windows=sw.tumbling(5), aggs=sw.agg.count())
+
+
+def test_a_name_that_means_two_columns_is_refused(frame: Any) -> None:
+    twice = frame.select("*", F.col("x"))
+    with pytest.raises(ColumnError, match="2 columns named 'x'"):
+        sw.windowed(twice, time="t", windows=sw.tumbling(5), aggs=sw.agg.sum("x"))
+
+
+def test_streams_are_refused(spark: Any) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(CapabilityError, match="this one is a stream"):
+        sw.rolling(stream, time="timestamp", over="1m", aggs=sw.agg.sum("value"))
+
+
+def test_an_aggregate_that_cannot_be_sent_is_named(frame: Any) -> None:
+    class Locked(Longest):
+        def __init__(self, *columns: str) -> None:
+            super().__init__(*columns)
+            self.lock = threading.Lock()
+
+    with pytest.raises(CapabilityError, match="The aggregate 's_locked' cannot be sent"):
+        sw.windowed(frame, by="k", time="t", windows=sw.tumbling(5), aggs=Locked("s"))
+
+
+def test_a_result_whose_type_cannot_be_told_must_be_declared(frame: Any) -> None:
+    class Nothing(Longest):
+        def lower(self, state: str) -> Any:
+            return None
+
+    class Declared(Nothing):
+        returns = pa.string()
+
+    with pytest.raises(AggregateError, match=r"returns = pa\.float64"):
+        sw.windowed(frame, by="k", time="t", windows=sw.tumbling(5), aggs=Nothing("s"))
+    found = sw.windowed(frame, by="k", time="t", windows=sw.tumbling(5), aggs=Declared("s"))
+    assert found.schema["s_declared"].dataType == T.StringType()
+    assert {row["s_declared"] for row in found.collect()} == {None}
+
+
+@pytest.mark.parametrize("window", [sw.tumbling(5), sw.session(5)])
+def test_an_error_in_an_aggregate_tells_its_message_name_and_key(frame: Any, window: Any) -> None:
+    class Touchy(sw.Aggregate):
+        commutative = True
+
+        def identity(self) -> float:
+            return 0.0
+
+        def lift(self, value: Any) -> float:
+            if value == 7:
+                raise ValueError("seven is too much")
+            return float(value)
+
+        def combine(self, older: float, newer: float) -> float:
+            return older + newer
+
+        def lower(self, state: float) -> float:
+            return state
+
+    data = frame.withColumn("x", F.when(F.col("id") == 3, 7).otherwise(1).cast("bigint"))
+    key = data.where("id = 3").first()["k"]
+    found = sw.windowed(data, by="k", time="t", windows=window, aggs=Touchy("x"))
+    with pytest.raises(PySparkException, match="seven is too much") as caught:
+        found.collect()
+    assert "'x_touchy'" in str(caught.value)
+    assert f"key {key!r}" in str(caught.value)

@@ -1,0 +1,143 @@
+"""`sw.windowed` on DataFrames answers what the definitions say, whichever way it takes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+import slicewise as sw
+from slicewise.aggregates.base import Aggregate
+from slicewise.spark.batch import Windowed
+from slicewise.testing import windowed_rows
+from slicewise.testing.strategies import Following, Overlapping
+from slicewise.windows import Window
+from tests.spark.support import answers, assert_same, events, frame_of
+
+FREE = [
+    sw.sliding(10, 3),
+    sw.tumbling(7, origin=2),
+    sw.cumulate(12, every=5),
+    sw.fixed(3, 20),
+    sw.sliding(2, 5, name="gaps"),
+]
+ROWS = [
+    sw.session(4),
+    sw.session(3, max_length=9),
+    sw.tumbling(sw.rows(3)),
+    sw.sliding(sw.rows(4), every=sw.rows(3)),
+    sw.sliding(6, sw.rows(2)),
+    sw.sliding(sw.rows(4), 5),
+    sw.punctuated("flag"),
+    sw.threshold("flag", min_rows=2),
+    sw.tumbling(sw.units(5, on="km")),
+    sw.sliding(sw.units(4, on="km"), every=sw.units(3, on="km")),
+    Overlapping(3, 2),
+    Following(),
+]
+WAYS: dict[str, list[Aggregate]] = {
+    "native": [sw.agg.sum("x"), sw.agg.max("y"), sw.agg.count(), sw.agg.std("x")],
+    "combined": [sw.agg.median("x"), sw.agg.geomean("x"), sw.agg.sum("x"), sw.agg.count("y")],
+    "ordered": [sw.agg.collect("s"), sw.agg.first("x"), sw.agg.mean("x")],
+}
+
+
+def check(frame: Any, rows: list[Any], windows: list[Window], aggs: Any, by: Any = "k") -> None:
+    found = sw.windowed(frame, by=by, time="t", windows=windows, aggs=aggs)
+    expected = windowed_rows(rows, windows=windows, aggs=aggs, time="t", by=by)
+    assert_same(answers(found, by), expected)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_context_free_windows_are_answered_by_each_way(spark: Any, way: str) -> None:
+    rows = events(150, seed=1)
+    frame = frame_of(spark, rows)
+    assert Windowed.of(frame, "k", "t", FREE, WAYS[way]).way == way
+    check(frame, rows, FREE, WAYS[way])
+
+
+@pytest.mark.parametrize("by", [None, ["k", "s"], ["x"]])
+@pytest.mark.parametrize("way", WAYS)
+def test_there_may_be_no_key_or_several(spark: Any, way: str, by: Any) -> None:
+    rows = events(60, seed=2)
+    check(frame_of(spark, rows), rows, FREE[:2], WAYS[way], by)
+
+
+def test_every_other_kind_of_window_is_answered_in_one_pass_with_the_free_ones(spark: Any) -> None:
+    rows = events(150, seed=3)
+    aggs = [sw.agg.sum("x"), sw.agg.last("s"), sw.agg.count()]
+    check(frame_of(spark, rows), rows, [*ROWS, *FREE], aggs)
+
+
+def test_sessions_of_aggregates_that_commute(spark: Any) -> None:
+    rows = events(150, seed=4, ties=True)
+    windows = [sw.session(2), sw.session(5), sw.tumbling(9)]
+    check(frame_of(spark, rows), rows, windows, [sw.agg.sum("x"), sw.agg.median("x")])
+
+
+def test_a_condition_may_be_a_function_of_any_column(spark: Any) -> None:
+    rows = events(80, seed=5)
+    windows = [
+        sw.punctuated(lambda event: event["s"] == "p" and (event["x"] or 0) > 0),
+        sw.threshold(lambda event: event["flag"], name="flagged"),
+    ]
+    check(frame_of(spark, rows), rows, windows, [sw.agg.count()], None)
+
+
+def test_every_aggregate_is_the_same_as_its_slow_twin(spark: Any) -> None:
+    rows = events(90, seed=6)
+    frame = frame_of(spark, rows)
+    aggs = []
+    for number, registered in enumerate(sw.agg.REGISTRY):
+        agg = copy.copy(registered)
+        names = {"x": "s" if agg.name == "concat" else "x", "y": "km"}
+        agg.columns = tuple(names[column] for column in agg.columns)
+        aggs.append(agg.alias(f"a{number}"))
+    for some in ([a for a in aggs if a.commutative], [a for a in aggs if not a.commutative]):
+        check(frame, rows, [sw.sliding(30, 20)], some)
+
+
+def test_one_tumbling_window_needs_no_second_shuffle(spark: Any) -> None:
+    rows = events(100, seed=7)
+    frame = frame_of(spark, rows)
+    for window in (sw.tumbling(7), sw.sliding(2, every=5), sw.fixed(5, 20)):
+        assert Windowed.of(frame, "k", "t", window, WAYS["native"]).apart
+        check(frame, rows, [window], WAYS["native"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_neither_partitions_nor_batches_nor_adaptive_execution_change_the_answer(
+    spark: Any, settings: Any, way: str
+) -> None:
+    rows = events(120, seed=8)
+    windows = [*FREE[:3], *(ROWS[:3] if way == "ordered" else [])]
+    expected = windowed_rows(rows, windows=windows, aggs=WAYS[way], time="t", by="k")
+    for partitions, shuffled, batch, adaptive in (
+        (1, 1, 1, "true"),
+        (4, 3, 7, "false"),
+        (2, 5, 10_000, "true"),
+        (7, 2, 100_000, "false"),
+    ):
+        frame = frame_of(spark, rows, partitions)
+        with settings(
+            spark__sql__shuffle__partitions=shuffled,
+            spark__sql__execution__arrow__maxRecordsPerBatch=batch,
+            spark__sql__adaptive__enabled=adaptive,
+        ):
+            found = sw.windowed(frame, by="k", time="t", windows=windows, aggs=WAYS[way])
+            assert_same(answers(found), expected)
+
+
+@pytest.mark.parametrize("way", ["native", "ordered"])
+def test_events_of_one_time_are_ordered_by_their_values(spark: Any, way: str) -> None:
+    # A DataFrame has no order of its own, so it cannot be the order of arrival.
+    rows = [{**row, "t": row["t"] // 20} for row in events(100, seed=9)]
+    windows, aggs = [sw.tumbling(3), sw.tumbling(sw.rows(4))], [sw.agg.collect("x")]
+    found = [
+        answers(
+            sw.windowed(frame_of(spark, given, n), by="k", time="t", windows=windows, aggs=aggs)
+        )
+        for given, n in ((rows, 1), (rows[::-1], 4))
+    ]
+    assert_same(found[0], found[1])

@@ -1,0 +1,188 @@
+"""What runs on workers, without Spark: however a partition is cut, the answer is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slicewise as sw
+from slicewise.aggregates.base import Aggregate, share
+from slicewise.spark import frames, slices
+from slicewise.spark.ordered import FeedOrdered
+from slicewise.spark.query import Query, result_types
+from slicewise.spark.rolling import RollOrdered, outputs
+from slicewise.spark.slices import CombineSlices, MergeSlices
+from slicewise.spark.states import SLICE, state_names, state_type
+from slicewise.testing import windowed_rows
+from slicewise.testing.strategies import Row, events, windows
+from slicewise.windows import Cumulate, Fixed, Periodic, Window
+from tests.spark.support import assert_same
+
+TYPES = {
+    "k": pa.string(),
+    "t": pa.int64(),
+    "x": pa.int64(),
+    "s": pa.string(),
+    "km": pa.int64(),
+    "flag": pa.bool_(),
+}
+COMMUTING = [sw.agg.sum("x"), sw.agg.count(), sw.agg.max("x"), sw.agg.median("x"), sw.agg.std("x")]
+ORDERED = [sw.agg.collect("s"), sw.agg.first("x"), sw.agg.sum("x")]
+
+pytestmark = pytest.mark.usefixtures("small_parts")
+
+
+@pytest.fixture(scope="module")
+def small_parts() -> Iterator[None]:
+    """Parts so small that everything is cut."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(slices, "KEPT", 8)
+    patch.setattr(slices, "RESULTS", 5)
+    yield
+    patch.undo()
+
+
+def table_of(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(rows, pa.schema(list(TYPES.items())))
+
+
+def query_of(defined: list[Window], aggs: list[Aggregate], by: list[str]) -> Query:
+    return Query.of(defined, aggs, "t", by, TYPES)
+
+
+def schema_of(query: Query) -> pa.Schema:
+    fields = [(name, TYPES[name]) for name in query.by]
+    bound = pa.float64() if any(_fraction(w) for w in query.windows) else pa.int64()
+    fields += [("window", pa.string()), ("start", bound), ("end", bound)]
+    kinds = result_types(query.bounds(), TYPES)
+    return pa.schema([*fields, *zip([a.output for a in query.aggs], kinds, strict=True)])
+
+
+def _fraction(window: Window) -> bool:
+    return any(isinstance(getattr(window, name, 0), float) for name in ("length", "every"))
+
+
+def rows_of(batches: Any, by: list[str]) -> dict[Any, Row]:
+    found = {}
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        identity = (
+            tuple(row.pop(n) for n in by),
+            row.pop("window"),
+            row.pop("start"),
+            row.pop("end"),
+        )
+        assert identity not in found
+        found[identity] = row
+    return found
+
+
+def run(task: Any, table: pa.Table, size: int) -> list[pa.RecordBatch]:
+    """The batches that a task makes of a table that comes in batches of `size` rows."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(frames, "ROWS", size)
+    try:
+        return list(task(iter(table.combine_chunks().to_batches(max_chunksize=size))))
+    finally:
+        patch.undo()
+
+
+def sorted_by(table: pa.Table, *names: str) -> pa.Table:
+    return table.sort_by([(name, "ascending") for name in names]) if table.num_rows else table
+
+
+keys = st.sampled_from([[], ["k"], ["k", "flag"]])
+
+
+@settings(max_examples=60)
+@given(windows(), events(), st.sampled_from([COMMUTING, ORDERED]), keys, st.integers(1, 9))
+def test_sorted_rows_are_answered_key_by_key(
+    defined: list[Window], rows: list[Row], aggs: Any, by: list[str], size: int
+) -> None:
+    query = query_of(defined, aggs, by)
+    table = sorted_by(table_of(rows), *by, "t", "x", "s", "km", "flag")
+    made = run(FeedOrdered(query, schema_of(query)), table, size)
+    expected = windowed_rows(table.to_pylist(), windows=defined, aggs=aggs, time="t", by=by)
+    assert_same(rows_of(made, by), expected)
+
+
+def free(defined: list[Window]) -> list[Window]:
+    kept: list[Window] = [
+        w for w in defined if isinstance(w, Periodic | Cumulate | Fixed) and w.axis is None
+    ]
+    return kept or [sw.sliding(7, 3)]
+
+
+def slices_schema(query: Query) -> pa.Schema:
+    fields = [(name, TYPES[name]) for name in query.by] + [(SLICE, pa.int64())]
+    components = share(query.bounds())
+    for component, names in zip(components, state_names(components), strict=True):
+        kinds = map(state_type, component.algebra.dtypes)
+        fields += zip(names, kinds, strict=True)
+    return pa.schema(fields)
+
+
+@settings(max_examples=60)
+@given(windows(), events(), keys, st.integers(1, 9), st.integers(1, 3))
+def test_slices_made_apart_are_merged_to_windows(
+    defined: list[Window], rows: list[Row], by: list[str], size: int, partitions: int
+) -> None:
+    query = query_of(free(defined), COMMUTING, by)
+    schema = slices_schema(query)
+    combine, merge = CombineSlices(query, schema), MergeSlices(query, schema_of(query))
+    parts = [run(combine, table_of(rows[k::partitions]), size) for k in range(partitions)]
+    table = pa.Table.from_batches([batch for part in parts for batch in part], schema)
+    made = run(merge, sorted_by(table, *by, SLICE), size)
+    expected = windowed_rows(rows, windows=query.windows, aggs=COMMUTING, time="t", by=by)
+    assert_same(rows_of(made, by), expected)
+
+
+def test_one_slice_in_very_many_instances_is_answered_in_parts() -> None:
+    query = query_of([sw.sliding(1000, 1)], [sw.agg.count()], ["k"])
+    rows: list[Row] = [{"k": k, "t": t, "x": 1} for k in "ab" for t in (0, 5000)]
+    combine = CombineSlices(query, slices_schema(query))
+    table = pa.Table.from_batches(run(combine, table_of(rows), 10))
+    made = run(MergeSlices(query, schema_of(query)), sorted_by(table, "k", SLICE), 10)
+    assert max(batch.num_rows for batch in made) < 50
+    assert len(rows_of(made, ["k"])) == 4000
+
+
+@settings(max_examples=60)
+@given(
+    events(),
+    st.sampled_from([[3], [1, 6], [sw.rows(3)], [sw.rows(2), 4], [sw.rows(1)]]),
+    st.sampled_from([COMMUTING, ORDERED]),
+    keys,
+    st.integers(1, 9),
+)
+def test_rolling_carries_what_windows_reach_back_to(
+    rows: list[Row], over: Any, aggs: Any, by: list[str], size: int
+) -> None:
+    table = sorted_by(table_of([{**row, "km": n} for n, row in enumerate(rows)]), *by, "t", "km")
+    spans = tuple(sw.spans.span(one) for one in over)
+    query = query_of([], aggs, by)
+    kinds = [kind for kind in result_types(query.bounds(), TYPES) for _ in spans]
+    new = pa.schema(list(zip(outputs(aggs, spans), kinds, strict=True)))
+    reach = max((one for one in over if isinstance(one, int)), default=0)
+    made = run(RollOrdered(query, spans, reach, new, cut=False), table, size)
+    found = [row for batch in made for row in batch.to_pylist()]
+    expected = sw.rolling(table, by=by or None, time="t", over=over, aggs=aggs)
+    assert_same(dict(enumerate(found)), dict(enumerate(expected.to_pylist())))
+
+
+def test_rolling_answers_rows_without_a_time_with_nulls() -> None:
+    rows: list[Row] = [
+        {"k": "a", "t": None, "x": 1},
+        {"k": "a", "t": 1, "x": 2},
+        {"k": "b", "t": None, "x": 3},
+    ]
+    query = query_of([], [sw.agg.sum("x")], ["k"])
+    new = pa.schema([("x_sum_5", pa.int64())])
+    for size in (1, 2, 3):
+        made = run(RollOrdered(query, (sw.spans.span(5),), 5, new, cut=False), table_of(rows), size)
+        found = [row["x_sum_5"] for batch in made for row in batch.to_pylist()]
+        assert found == [None, 2, None]
