@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from slicewise.aggregates.base import Aggregate
@@ -18,9 +17,6 @@ from slicewise.errors import (
     SpanError,
     WindowError,
 )
-
-# Not late: loading the module `slicewise.rolling` binds that name to it, and the verb comes after.
-from slicewise.rolling import rolling_columns
 from slicewise.spans import span as as_span
 from slicewise.times import times_of
 from slicewise.windows import Window
@@ -71,6 +67,8 @@ def rolling(
     outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
     check_outputs(outputs, table.names)
     used = dict.fromkeys(name for agg in chosen for name in agg.columns)
+    from slicewise.trailing import rolling_columns
+
     results = rolling_columns(
         [table.arrow(key) for key in keys],
         times_of(table.column(time), time),
@@ -257,6 +255,8 @@ def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
 
 def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
     """Raise `ColumnError` for the first name that is no column."""
+    from difflib import get_close_matches
+
     for name in wanted:
         if name in known:
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from typing import Any
 
@@ -15,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
+from slicewise import trailing as engine
 from slicewise.aggregates.base import Aggregate
 from slicewise.grouping import encode, group
 from slicewise.spans import Rows, Ticks
 
 Row = dict[str, Any]
-
-# The name `slicewise.rolling` is the verb's.
-engine = importlib.import_module("slicewise.rolling")
 
 # Few keys and times make ties and full windows common; the far ones make huge gaps.
 KEYS = st.sampled_from([None, "a", "b", ""])

@@ -5,19 +5,26 @@ this user under the temporary one when that cannot be written. Never the install
 a read-only installation works.
 """
 
-import hashlib
-import importlib.util
+from __future__ import annotations
+
 import os
 import sys
-import tempfile
 from functools import cache
-from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What is needed only when something is compiled is imported there: importing the package is quick.
 
 
 @cache
 def folder() -> Path:
     """The folder for generated modules; made if it is missing."""
+    import tempfile
+    from pathlib import Path
+
     asked = os.environ.get("SLICEWISE_CACHE_DIR")
     user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     owner = os.getuid() if hasattr(os, "getuid") else "user"
@@ -46,6 +53,10 @@ def module_from(source: str) -> ModuleType:
     The file is named after its content, so it never changes and Numba's own cache, which compares
     modification times, stays valid for every later process.
     """
+    import hashlib
+    import importlib.util
+    import tempfile
+
     digest = hashlib.sha256(source.encode()).hexdigest()[:24]
     name = f"_slicewise_{digest}"
     if name in sys.modules:

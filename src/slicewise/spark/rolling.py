@@ -19,7 +19,6 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.grouping import encode
-from slicewise.rolling import length_of, rolling_columns
 from slicewise.slicing.events import LATEST
 from slicewise.slicing.events import names as names_of
 from slicewise.spans import Duration, Rows, Span, Ticks
@@ -41,6 +40,7 @@ from slicewise.spark.frames import (
 )
 from slicewise.spark.query import Query, check_sendable, result_types
 from slicewise.times import Times, times_of
+from slicewise.trailing import length_of, rolling_columns
 from slicewise.verbs import check_outputs, checked_aggregates, listed
 
 if TYPE_CHECKING:

@@ -38,9 +38,9 @@ from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.grouping import Groups, encode, gather, group, inverse, room
 from slicewise.mergers.sba import event
-from slicewise.rolling_bounds import Block, Bounds
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
+from slicewise.trailing_bounds import Block, Bounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
