@@ -222,7 +222,8 @@ def is_spark(data: object) -> bool:
 
 def check_streaming(emit: str | None, lateness: Any) -> None:
     """Refuse what no stream could be given either."""
-    from slicewise.slicing.operator import MODES, as_lateness
+    from slicewise.slicing.operator import MODES
+    from slicewise.slicing.settings import as_lateness
 
     if emit is not None and emit not in MODES:
         shown = ", ".join(map(repr, MODES))

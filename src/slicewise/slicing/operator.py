@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns
-from slicewise.columns import Column
 from slicewise.errors import (
     AggregateError,
     CapabilityError,
@@ -25,7 +23,6 @@ from slicewise.errors import (
     SpanError,
     WindowError,
 )
-from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.emission import (
     Answers,
     Listed,
@@ -40,12 +37,20 @@ from slicewise.slicing.events import (
     check_same_times,
     fitted,
     names,
-    times_column,
     usable_times,
 )
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.memory import Emitted
+from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.plan import Plan, context_free, needs_rows, plan
+from slicewise.slicing.settings import (
+    Known,
+    as_lateness,
+    guessed,
+    merger_of,
+    skips_null,
+    wall_clock,
+)
 from slicewise.slicing.tracks import (
     Batch,
     FreeTrack,
@@ -57,14 +62,8 @@ from slicewise.slicing.tracks import (
     events_of,
 )
 from slicewise.slicing.triggers import BEGINNING, INFINITY
-from slicewise.spans import Duration, Ticks, span
 from slicewise.times import since_epoch
 from slicewise.windows import (
-    Punctuated,
-    RowPeriodic,
-    RowsEveryTime,
-    Threshold,
-    TimeEveryRows,
     UserWindow,
     Window,
 )
@@ -523,7 +522,7 @@ class Operator:
         if self.emit != "final":
             self._prune(horizon)
         self._count()
-        return self._table(answers)
+        return table_of(self, answers)
 
     def _prune(self, horizon: int) -> None:
         """Forget what was emitted and is beyond change, each window in its own measure."""
@@ -577,7 +576,7 @@ class Operator:
         answers = []
         gone = self._emitted.retract(windows, keys, track.floors(keys, low), noted=some)
         if len(gone[0]):
-            answers.append(retractions(gone, self._value_types()))
+            answers.append(retractions(gone, value_types(self)))
         if some and due.any():
             rows = np.flatnonzero(due)
             answers.append(answers_of(track, listed.take(rows), revisions[rows]))
@@ -588,72 +587,6 @@ class Operator:
         self.stats.slices = sum(track.runs.live for track in tracks)
         self.stats.stored_rows = sum(t.runs.live for t in tracks if isinstance(t, RowTrack))
         self.stats.combines = sum(track.store.combines for track in tracks)
-
-    def _value_types(self) -> list[pa.DataType]:
-        """The types of the results, as far as they are known without one."""
-        return [
-            bound.lower([c.algebra.new(0) for c in bound.components]).type for bound in self._bounds
-        ]
-
-    def _table(self, answers: Sequence[Answers]) -> pa.Table:
-        import pyarrow as pa
-
-        if not answers:
-            return self._empty_table()
-        outputs = [aggregate.output for aggregate in self.aggs]
-        tables = []
-        for part in answers:
-            columns = dict(zip(self.by, self._key_columns(part.key), strict=True))
-            columns["window"] = self._names(part.window)
-            columns["start"] = self._bounds_column(part.start)
-            columns["end"] = self._bounds_column(part.end)
-            values = [column.to_arrow() for column in part.columns]
-            columns |= dict(zip(outputs, values, strict=True))
-            columns["revision"] = pa.array(part.revision.astype(np.int64))
-            columns["retracted"] = pa.array(part.retracted)
-            tables.append(pa.table(columns))
-        return (
-            tables[0]
-            if len(tables) == 1
-            else pa.concat_tables(tables, promote_options="permissive")
-        )
-
-    def _empty_table(self) -> pa.Table:
-        import pyarrow as pa
-
-        if self._nothing is None or self._types is None:
-            zero = np.empty(0, np.int64)
-            kinds = self._value_types() or [pa.null() for _ in self.aggs]
-            none = [Column.from_arrow(pa.nulls(0, kind)) for kind in kinds]
-            empty = Answers(zero, zero, zero, zero, zero, zero.astype(np.bool_), none)
-            self._nothing = self._table([empty])
-        return self._nothing
-
-    def _names(self, numbers: np.ndarray) -> pa.Array:
-        import pyarrow as pa
-
-        labels = self._known.labels
-        if len(numbers) > len(labels):
-            return pa.array(labels, pa.string()).take(pa.array(numbers))
-        return pa.array([labels[k] for k in numbers.tolist()], pa.string())
-
-    def _key_columns(self, codes: np.ndarray) -> list[pa.Array]:
-        """The keys of emitted rows."""
-        import pyarrow as pa
-
-        arrays = self._keys.arrays()
-        if not arrays:
-            types = self._types or {}
-            return [pa.nulls(0, types.get(name, pa.null())) for name in self.by]
-        return [array.take(pa.array(codes)) for array in arrays]
-
-    def _bounds_column(self, values: np.ndarray) -> pa.Array:
-        """Starts or ends: times of the type of the time column, if all windows measure time."""
-        import pyarrow as pa
-
-        if self._time_type is None or not self._known.timed:
-            return pa.array(values)
-        return times_column(values, self._time_type, self._known.grain)
 
     def explain(self) -> str:
         """In words: which windows share slices, what is stored and why, what is compiled.
@@ -723,104 +656,3 @@ class Operator:
         from slicewise.slicing.snapshot import restore
 
         return restore(cls, blob, windows=windows, aggs=aggs, clock=clock)
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What follows from the windows and aggregates, so that no call has to go through them.
-
-    `columns` are those that are read, `labels` the names of windows by number, `conditions` the
-    windows with a condition, and `timed` tells whether every window measures time. All lengths
-    of time and origins are multiples of `grain`.
-    """
-
-    columns: tuple[str, ...]
-    labels: list[str]
-    conditions: list[Placed]
-    timed: bool
-    grain: int
-
-    @staticmethod
-    def of(
-        windows: Sequence[Placed], by: Sequence[str], aggs: Sequence[Aggregate], numbers: int
-    ) -> Known:
-        columns = dict.fromkeys([*by, *(c for a in aggs for c in a.columns)])
-        names = {placed.number: placed.window.name for placed in windows}
-        for placed in windows:
-            columns.update(dict.fromkeys(placed.window.reads or ()))
-        return Known(
-            tuple(columns),
-            [names.get(number, "") for number in range(numbers)],
-            [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
-            not any(measures_other(placed.window) for placed in windows),
-            math.gcd(*(number for placed in windows for number in lengths_of(placed.window))),
-        )
-
-
-def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
-    """The merger of that name, if it can merge the slices of these aggregates."""
-    from slicewise.mergers import CATALOGUE
-
-    usable = [known for known, entry in CATALOGUE.items() if entry.compiled]
-    if name not in usable:
-        raise CapabilityError(
-            f"`merger` is one of {', '.join(usable)}; given: {name!r}. Leave it out to let the "
-            "planner choose."
-        )
-    cls = CATALOGUE[name].cls
-    assert issubclass(cls, FlatMerger)
-    for aggregate in aggs:
-        cls.check(aggregate)
-    return cls
-
-
-def wall_clock() -> int:
-    """Microseconds since the epoch."""
-    return time.time_ns() // 1000
-
-
-def guessed(column: str, aggs: Sequence[Aggregate]) -> pa.DataType:
-    """A type for a column of nothing but nulls: strings for those who take no other, or numbers."""
-    import pyarrow as pa
-
-    takers = {
-        a.takes[min(k, len(a.takes) - 1)]
-        for a in aggs
-        for k, c in enumerate(a.columns)
-        if c == column
-    }
-    return pa.string() if "strings" in takers else pa.float64()
-
-
-def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:
-    """Whether an event with null in one of these columns leaves no trace in an aggregate."""
-    read = set(columns) & set(aggregate.columns)
-    return read <= set(aggregate.needed(aggregate.columns))
-
-
-def lengths_of(window: Window) -> list[int]:
-    """The lengths of time and origins of a window that measures time."""
-    named = ["length", "origin", "start", "gap", "max_length"]
-    if not isinstance(window, TimeEveryRows):
-        named.append("every")
-    found = [getattr(window, name, None) for name in named]
-    return [number for number in found if type(number) is int]
-
-
-def measures_other(window: Window) -> bool:
-    """Whether starts and ends of a window are something other than times."""
-    return isinstance(window, RowPeriodic | RowsEveryTime) or (
-        getattr(window, "axis", None) is not None
-    )
-
-
-def as_lateness(given: Any) -> int:
-    """How far below the watermark events count, in units of the time column."""
-    if isinstance(given, int) and not isinstance(given, bool) and given == 0:
-        return 0
-    length = span(given)
-    if isinstance(length, Duration):
-        return length.microseconds
-    if isinstance(length, Ticks):
-        return length.count
-    raise SpanError(f"`lateness` is a length of time; given: {given!r}.")

@@ -52,7 +52,7 @@ COUNTING = (RowPeriodic, RowsEveryTime, TimeEveryRows)
 
 def snapshot(op: Operator) -> bytes:
     """All that an operator knows."""
-    from slicewise.slicing.operator import wall_clock
+    from slicewise.slicing.settings import wall_clock
 
     _compact(op)
     out = BlobWriter()

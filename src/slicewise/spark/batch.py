@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slicewise.aggregates.base import Aggregate, Bound, Component, share
 from slicewise.slicing.events import names as names_of
-from slicewise.slicing.operator import Operator, measures_other
+from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
+from slicewise.slicing.settings import measures_other
 from slicewise.spark import native
 from slicewise.spark.frames import (
     arrow_schema,

@@ -18,6 +18,7 @@ import numpy as np
 from slicewise.aggregates.base import Bound, Component, share
 from slicewise.grouping import encode
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.output import key_columns
 from slicewise.slicing.runs import Runs
 from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import (
@@ -77,7 +78,7 @@ class CombineSlices:
         begins = np.cumsum(sizes) - sizes
         places = np.arange(len(codes)) - np.repeat(begins - runs.offset[: runs.keys], sizes)
         slots = runs.slot[places]
-        columns = dict(zip(operator.by, operator._key_columns(codes), strict=True))
+        columns = dict(zip(operator.by, key_columns(operator, codes), strict=True))
         columns[SLICE] = pa.array(runs.start[places])
         for states, names in zip(store.states, state_names(store.components), strict=True):
             # A count of a column without nulls is that of the rows.

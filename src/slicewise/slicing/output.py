@@ -1,0 +1,84 @@
+"""What an operator hands out: emitted rows as Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slicewise.columns import Column
+from slicewise.slicing.emission import Answers
+from slicewise.slicing.events import times_column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slicewise.slicing.operator import Operator
+
+
+def value_types(op: Operator) -> list[pa.DataType]:
+    """The types of the results, as far as they are known without one."""
+    return [bound.lower([c.algebra.new(0) for c in bound.components]).type for bound in op._bounds]
+
+
+def table_of(op: Operator, answers: Sequence[Answers]) -> pa.Table:
+    """Emitted rows as a table."""
+    import pyarrow as pa
+
+    if not answers:
+        return _empty_table(op)
+    outputs = [aggregate.output for aggregate in op.aggs]
+    tables = []
+    for part in answers:
+        columns = dict(zip(op.by, key_columns(op, part.key), strict=True))
+        columns["window"] = _names(op, part.window)
+        columns["start"] = _bounds_column(op, part.start)
+        columns["end"] = _bounds_column(op, part.end)
+        values = [column.to_arrow() for column in part.columns]
+        columns |= dict(zip(outputs, values, strict=True))
+        columns["revision"] = pa.array(part.revision.astype(np.int64))
+        columns["retracted"] = pa.array(part.retracted)
+        tables.append(pa.table(columns))
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+
+
+def _empty_table(op: Operator) -> pa.Table:
+    import pyarrow as pa
+
+    if op._nothing is None or op._types is None:
+        zero = np.empty(0, np.int64)
+        kinds = value_types(op) or [pa.null() for _ in op.aggs]
+        none = [Column.from_arrow(pa.nulls(0, kind)) for kind in kinds]
+        empty = Answers(zero, zero, zero, zero, zero, zero.astype(np.bool_), none)
+        op._nothing = table_of(op, [empty])
+    return op._nothing
+
+
+def _names(op: Operator, numbers: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+
+    labels = op._known.labels
+    if len(numbers) > len(labels):
+        return pa.array(labels, pa.string()).take(pa.array(numbers))
+    return pa.array([labels[k] for k in numbers.tolist()], pa.string())
+
+
+def key_columns(op: Operator, codes: np.ndarray) -> list[pa.Array]:
+    """The keys of emitted rows."""
+    import pyarrow as pa
+
+    arrays = op._keys.arrays()
+    if not arrays:
+        types = op._types or {}
+        return [pa.nulls(0, types.get(name, pa.null())) for name in op.by]
+    return [array.take(pa.array(codes)) for array in arrays]
+
+
+def _bounds_column(op: Operator, values: np.ndarray) -> pa.Array:
+    """Starts or ends: times of the type of the time column, if all windows measure time."""
+    import pyarrow as pa
+
+    if op._time_type is None or not op._known.timed:
+        return pa.array(values)
+    return times_column(values, op._time_type, op._known.grain)

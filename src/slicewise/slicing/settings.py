@@ -1,0 +1,127 @@
+"""What an operator's arguments mean, and what follows from them once."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slicewise.aggregates.base import Aggregate
+from slicewise.errors import CapabilityError, SpanError
+from slicewise.mergers.base import FlatMerger
+from slicewise.slicing.tracks import Placed
+from slicewise.spans import Duration, Ticks, span
+from slicewise.windows import (
+    Punctuated,
+    RowPeriodic,
+    RowsEveryTime,
+    Threshold,
+    TimeEveryRows,
+    Window,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What follows from the windows and aggregates, so that no call has to go through them.
+
+    `columns` are those that are read, `labels` the names of windows by number, `conditions` the
+    windows with a condition, and `timed` tells whether every window measures time. All lengths
+    of time and origins are multiples of `grain`.
+    """
+
+    columns: tuple[str, ...]
+    labels: list[str]
+    conditions: list[Placed]
+    timed: bool
+    grain: int
+
+    @staticmethod
+    def of(
+        windows: Sequence[Placed], by: Sequence[str], aggs: Sequence[Aggregate], numbers: int
+    ) -> Known:
+        columns = dict.fromkeys([*by, *(c for a in aggs for c in a.columns)])
+        names = {placed.number: placed.window.name for placed in windows}
+        for placed in windows:
+            columns.update(dict.fromkeys(placed.window.reads or ()))
+        return Known(
+            tuple(columns),
+            [names.get(number, "") for number in range(numbers)],
+            [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
+            not any(measures_other(placed.window) for placed in windows),
+            math.gcd(*(number for placed in windows for number in lengths_of(placed.window))),
+        )
+
+
+def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
+    """The merger of that name, if it can merge the slices of these aggregates."""
+    from slicewise.mergers import CATALOGUE
+
+    usable = [known for known, entry in CATALOGUE.items() if entry.compiled]
+    if name not in usable:
+        raise CapabilityError(
+            f"`merger` is one of {', '.join(usable)}; given: {name!r}. Leave it out to let the "
+            "planner choose."
+        )
+    cls = CATALOGUE[name].cls
+    assert issubclass(cls, FlatMerger)
+    for aggregate in aggs:
+        cls.check(aggregate)
+    return cls
+
+
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+def guessed(column: str, aggs: Sequence[Aggregate]) -> pa.DataType:
+    """A type for a column of nothing but nulls: strings for those who take no other, or numbers."""
+    import pyarrow as pa
+
+    takers = {
+        a.takes[min(k, len(a.takes) - 1)]
+        for a in aggs
+        for k, c in enumerate(a.columns)
+        if c == column
+    }
+    return pa.string() if "strings" in takers else pa.float64()
+
+
+def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:
+    """Whether an event with null in one of these columns leaves no trace in an aggregate."""
+    read = set(columns) & set(aggregate.columns)
+    return read <= set(aggregate.needed(aggregate.columns))
+
+
+def lengths_of(window: Window) -> list[int]:
+    """The lengths of time and origins of a window that measures time."""
+    named = ["length", "origin", "start", "gap", "max_length"]
+    if not isinstance(window, TimeEveryRows):
+        named.append("every")
+    found = [getattr(window, name, None) for name in named]
+    return [number for number in found if type(number) is int]
+
+
+def measures_other(window: Window) -> bool:
+    """Whether starts and ends of a window are something other than times."""
+    return isinstance(window, RowPeriodic | RowsEveryTime) or (
+        getattr(window, "axis", None) is not None
+    )
+
+
+def as_lateness(given: Any) -> int:
+    """How far below the watermark events count, in units of the time column."""
+    if isinstance(given, int) and not isinstance(given, bool) and given == 0:
+        return 0
+    length = span(given)
+    if isinstance(length, Duration):
+        return length.microseconds
+    if isinstance(length, Ticks):
+        return length.count
+    raise SpanError(f"`lateness` is a length of time; given: {given!r}.")
