@@ -25,6 +25,7 @@ import numpy as np
 from slicewise.aggregates.base import (
     Aggregate,
     Bound,
+    States,
     place_of,
     read,
     share,
@@ -32,7 +33,7 @@ from slicewise.aggregates.base import (
 )
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, identity, load, store, write
+from slicewise.codegen.prelude import combine, finish, identity, load, store
 from slicewise.codegen.product import product
 from slicewise.columns import Column
 from slicewise.errors import SpanError
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 # as large as their window, so few of them are alive at a time.
 BLOCK = 1 << 15
 OBJECTS = 1 << 8
+# States that become results at a time: they stay in the cache that is nearest.
+TILE = 1 << 9
 
 
 def rolling_columns(
@@ -85,25 +88,31 @@ def rolling_columns(
         for n, (span, length) in enumerate(zip(spans, lengths, strict=True)):
             found = sweep.run(length, by_rows=isinstance(span, Rows))
             for k, column in zip(some, found, strict=True):
-                results[k, n] = placed(column, places, times.valid)
+                results[k, n] = placed(column, order, places, times.valid)
             del found, column  # the room that they take is wanted for the next span
     return [results[k, n] for k in range(len(aggs)) for n in range(len(spans))]
 
 
-def placed(column: Column, places: np.ndarray | None, usable: np.ndarray | None) -> Column:
+def placed(
+    column: Column,
+    order: np.ndarray | None,
+    places: np.ndarray | None,
+    usable: np.ndarray | None,
+) -> Column:
     """The rows of `column` at the places where the input has them; null where none is usable.
 
     Reading from many places and writing in order is two to four times faster than the reverse.
     """
-    if places is None:
+    if order is None or places is None:
         return column
     if not len(column):
         values = np.zeros(len(places), column.values.dtype)
         return Column(values, usable, column.type)
-    made = gather(column, places)
-    if usable is None:
-        return made
-    valid = usable.copy() if made.valid is None else made.valid & usable
+    made = gather(Column(column.values, None, column.type), places)
+    valid = usable
+    if column.valid is not None:
+        valid = np.ones(len(places), np.bool_) if usable is None else usable.copy()
+        valid[order[np.flatnonzero(~column.valid)]] = False  # mostly there are few
     return Column(made.values, valid, made.type)
 
 
@@ -138,8 +147,8 @@ class Loop:
         self.suffixes, self.kept = self.algebra.new(0), self.algebra.new(2)
         self.cursor = np.array([0, 0, -1, 0])
 
-    def run(self, block: Block, out: Any) -> None:
-        """Write what is wanted of the states over the windows of the next rows."""
+    def run(self, block: Block, states: States, out: Any) -> None:
+        """The states over the windows of the next rows; their results go to `out`, if any."""
         if block.longest > self.known:
             size = max(block.longest, 2 * self.known)
             larger = self.algebra.new(size)
@@ -152,7 +161,7 @@ class Loop:
             firsts, ends = firsts.tolist(), None if ends is None else ends.tolist()
         self.kernel(
             self.X, self.valid, firsts, ends, block.begin,
-            self.cursor, self.suffixes, self.kept, out,
+            self.cursor, self.suffixes, self.kept, states, out,
         )  # fmt: skip
 
 
@@ -196,9 +205,11 @@ class Sweep:
         size = self.windows.size
         values = [room(size, finish.dtype) for finish in self.finishes]
         valid = [np.ones(size, np.bool_) for _ in values]
+        (loop,) = self.loops
+        states = loop.algebra.new(TILE)
         for block in blocks:
             out = tuple(array[block.rows] for array in [*values, *valid])
-            self.loops[0].run(block, out)
+            loop.run(block, states, out)
         return [
             Column(of, None if there.all() else there, finish.type)
             for of, there, finish in zip(values, valid, self.finishes, strict=True)
@@ -211,7 +222,7 @@ class Sweep:
             arrays: list[np.ndarray] = []
             for loop in self.loops:
                 out = loop.algebra.new(len(block.firsts))
-                loop.run(block, out)
+                loop.run(block, out, ())
                 arrays += out
             of = iter(arrays)
             states = [tuple(islice(of, len(c.algebra.dtypes))) for c in self.kept]
@@ -274,9 +285,10 @@ class Output:
 @kernel
 def roll(
     X: Any, valid: Any, firsts: Any, ends: Any, begin: int,
-    cursor: Any, suffixes: Any, kept: Any, out: Any,
+    cursor: Any, suffixes: Any, kept: Any, states: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Write what is wanted of the states of the windows of the rows from `begin` on."""
+    """The states of the windows of the rows from `begin` on; their results whenever it is full."""
+    room, filled, done = len(states[0]), 0, 0
     boundary, base, last, upto = cursor[0], cursor[1], cursor[2], cursor[3]
     newer = identity() if begin == 0 else load(kept, 0)
     total = identity() if begin == 0 else load(kept, 1)
@@ -303,9 +315,14 @@ def roll(
             upto = end
             total = combine(load(suffixes, first - base), newer)
         last = first
-        for j in range(i, end):
-            write(out, j - begin, total)
+        for _ in range(i, end):
+            store(states, filled, total)
+            filled += 1
+            if filled == room:
+                finish(states, filled, out, done)
+                done, filled = done + filled, 0
         i = end
+    finish(states, filled, out, done)
     cursor[0], cursor[1], cursor[2], cursor[3] = boundary, base, last, upto
     store(kept, 0, newer)
     store(kept, 1, total)

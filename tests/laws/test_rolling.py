@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,14 @@ ROWS = st.lists(
 SPANS = st.one_of(
     st.integers(1, 20).map(Ticks), st.integers(1, 6).map(Rows), st.just(Ticks(2**63 - 1))
 )
-TYPES = {"k": pa.string(), "t": pa.int64(), "x": pa.float64(), "y": pa.float64(), "s": pa.string()}
+TYPES = {
+    "k": pa.string(),
+    "t": pa.int64(),
+    "n": pa.int64(),
+    "x": pa.float64(),
+    "y": pa.float64(),
+    "s": pa.string(),
+}
 
 
 class Path(sw.Aggregate):
@@ -132,6 +139,65 @@ def test_blocks_of_any_size_give_the_same(rows: list[Row], span: Ticks | Rows, s
         found = sw.rolling(table(rows), by="k", time="t", over=span, aggs=AGGS)
     for agg in AGGS:
         assert same(found[f"{agg.output}_{span}"].to_pylist(), twin(rows, span, agg)), agg
+
+
+class Middle(NamedTuple):
+    size: int
+    total: float
+
+
+class Centre(sw.Aggregate):
+    """A mean with states of named fields, null on nothing and on a sum of 0: it compiles."""
+
+    def identity(self) -> Middle:
+        return Middle(0, 0.0)
+
+    def lift(self, value: float) -> Middle:
+        return Middle(1, value)
+
+    def combine(self, older: Middle, newer: Middle) -> Middle:
+        return Middle(older.size + newer.size, older.total + newer.total)
+
+    def lower(self, state: Middle) -> float | None:
+        return state.total / state.size if state.total != 0 else None
+
+
+NUMBERS: list[Aggregate] = [
+    sw.agg.count("n"),
+    sw.agg.sum("n"),
+    sw.agg.mean("n"),
+    sw.agg.var("n", ddof=0),
+    sw.agg.max("n"),
+    sw.agg.min("n"),
+    sw.agg.mean("x"),
+    sw.agg.argmax("n", "x"),
+    Centre("x"),
+]
+NUMBER_ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "k": KEYS,
+            "t": TIMES,
+            "n": st.one_of(st.none(), st.integers(-(2**40), 2**40)),
+            "x": st.one_of(st.none(), st.integers(-9, 9).map(float)),
+        }
+    ),
+    max_size=24,
+)
+
+
+@given(rows=NUMBER_ROWS, span=SPANS, tile=st.integers(1, 5))
+def test_integers_with_nulls_go_through_one_loop_with_floats(
+    rows: list[Row], span: Ticks | Rows, tile: int
+) -> None:
+    assert all(agg.bind([pa.int64()] * agg.arity).compiled for agg in NUMBERS)
+    data = pa.table({n: pa.array([row[n] for row in rows], TYPES[n]) for n in "ktnx"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "TILE", tile)
+        found = sw.rolling(data, by="k", time="t", over=span, aggs=NUMBERS)
+    for agg in NUMBERS:
+        results = found[f"{agg.output}_{span}"].to_pylist()
+        assert same(results, twin(rows, span, agg)), (agg, results)
 
 
 @given(rows=ROWS, span=SPANS)

@@ -263,6 +263,18 @@ def test_pandas_types_beyond_numbers_come_back() -> None:
     assert found["i_sum_1d"].fillna(-1).tolist() == [1, -1]
 
 
+def test_pandas_times_and_durations_with_gaps_are_read_as_they_are() -> None:
+    when = pd.to_datetime(["2024-01-01", "NaT", "2024-01-02", "2024-01-03"])
+    frame = pd.DataFrame({"t": when, "d": when - when[0], "x": [1, 2, 4, 8]})
+    found = sw.rolling(frame, time="t", over="2d", aggs=[sw.agg.sum("x"), sw.agg.max("d")])
+    assert found["x_sum_2d"].fillna(-1).tolist() == [1, -1, 5, 12]
+    assert found["d_max_2d"].isna().tolist() == [False, True, False, False]
+    assert found["d_max_2d"].iloc[3] == pd.Timedelta(days=2)
+    # A frame made of one block has columns that are not contiguous.
+    block = pd.DataFrame(np.arange(12.0).reshape(4, 3), columns=["t", "x", "y"])
+    assert sums(block, by=None, over=4)["x_sum_4"].tolist() == [1, 5, 11, 17]
+
+
 def test_a_named_index_of_pandas_can_be_the_time() -> None:
     frame = pd.DataFrame({"x": [1, 2]}, index=pd.DatetimeIndex(["2024-01-01"] * 2, name="when"))
     found = sw.rolling(frame, time="when", over="1s", aggs=sw.agg.sum("x"))

@@ -84,7 +84,8 @@ def _values(column: Column) -> Any:
     values, valid = column.values, column.valid
     if values.dtype.kind in "iuf" and not pa.types.is_temporal(column.type):
         if valid is not None and values.dtype == np.float64 and values.flags.writeable:
-            values[~valid] = np.nan  # nobody else has what was just computed: no copy
+            # Nobody else has what was just computed, so there is no need for a copy.
+            values[np.flatnonzero(~valid)] = np.nan
             return values
         return column.to_numpy()
     series = column.to_arrow().to_pandas()
