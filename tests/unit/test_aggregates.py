@@ -247,6 +247,13 @@ def test_the_range_of_times_is_a_duration() -> None:
         agg.range("t").bind([pa.time32("s")])
 
 
+def test_decimals_of_more_than_28_digits_are_not_rounded() -> None:
+    big, small = Decimal("99999999999999999999999999999999.01"), Decimal("0.02")
+    array = pa.array([big, small], pa.decimal128(36, 2))
+    assert run_bound(agg.sum("d"), [array]) == Decimal("99999999999999999999999999999999.03")
+    assert run_bound(agg.range("d"), [array]) == Decimal("99999999999999999999999999999998.99")
+
+
 def test_decimals_are_summed_exactly() -> None:
     array = pa.array([Decimal("0.10"), Decimal("0.20"), None])
     assert run_bound(agg.sum("d"), [array]) == Decimal("0.30")

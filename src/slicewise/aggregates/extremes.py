@@ -20,7 +20,7 @@ from slicewise.aggregates.base import (
     bound_columns,
     interpreted,
 )
-from slicewise.aggregates.sums import interpreted_floats, number_kind, positive, typed
+from slicewise.aggregates.sums import interpreted_floats, minus, number_kind, positive, typed
 from slicewise.columns import Column, storage
 from slicewise.errors import ColumnTypeError, OverflowedError
 
@@ -118,7 +118,7 @@ class Range(Aggregate):
         return (low, high)
 
     def lower(self, state: Any) -> Any:
-        return None if state is None else state[1] - state[0]
+        return None if state is None else minus(state[1], state[0])
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
         import pyarrow as pa

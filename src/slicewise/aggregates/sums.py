@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,9 @@ from slicewise.errors import ColumnTypeError, OverflowedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# Python rounds decimals to 28 digits unless told otherwise; a column's have up to 76.
+EXACT = Context(prec=120)
 
 
 class Count(Aggregate):
@@ -89,10 +93,10 @@ class Sum(Aggregate):
         return (1, value)
 
     def combine(self, older: tuple[int, Any], newer: tuple[int, Any]) -> tuple[int, Any]:
-        return (older[0] + newer[0], older[1] + newer[1])
+        return (older[0] + newer[0], plus(older[1], newer[1]))
 
     def invert(self, total: tuple[int, Any], oldest: tuple[int, Any]) -> tuple[int, Any]:
-        return (total[0] - oldest[0], total[1] - oldest[1])
+        return (total[0] - oldest[0], minus(total[1], oldest[1]))
 
     def lower(self, state: tuple[int, Any]) -> Any:
         return state[1] if state[0] else None
@@ -265,6 +269,16 @@ class LogSum(FlatAlgebra):
 
     def invert(self, total: float, oldest: float) -> float:
         return total - oldest
+
+
+def plus(one: Any, other: Any) -> Any:
+    """The exact sum of two integers or decimals, and that of floats."""
+    return EXACT.add(one, other) if isinstance(other, Decimal) else one + other
+
+
+def minus(one: Any, other: Any) -> Any:
+    """The exact difference of two integers or decimals, and that of floats."""
+    return EXACT.subtract(one, other) if isinstance(other, Decimal) else one - other
 
 
 def number_kind(aggregate: Aggregate, column: str, kind: pa.DataType) -> str:
