@@ -33,7 +33,7 @@ from slicewise.aggregates.base import (
 )
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, finish, identity, load, store
+from slicewise.codegen.prelude import combine, identity, load, put_results, store
 from slicewise.codegen.product import product
 from slicewise.columns import Column
 from slicewise.errors import SpanError
@@ -319,10 +319,10 @@ def roll(
             store(states, filled, total)
             filled += 1
             if filled == room:
-                finish(states, filled, out, done)
+                put_results(states, filled, out, done)
                 done, filled = done + filled, 0
         i = end
-    finish(states, filled, out, done)
+    put_results(states, filled, out, done)
     cursor[0], cursor[1], cursor[2], cursor[3] = boundary, base, last, upto
     store(kept, 0, newer)
     store(kept, 1, total)

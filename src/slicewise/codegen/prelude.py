@@ -42,7 +42,7 @@ def store(S: Any, i: int, state: Any) -> None:
     raise AssertionError("a kernel ran before it was specialised")
 
 
-def finish(S: Any, count: int, out: Any, at: int) -> None:
+def put_results(S: Any, count: int, out: Any, at: int) -> None:
     """Put the results of the first `count` states to `out`, from `at` on: those of a product."""
     raise AssertionError("a kernel ran before it was specialised")
 
@@ -53,5 +53,5 @@ def same_state(a: Any, b: Any) -> bool:
 
 
 NAMES = frozenset(
-    {"identity", "lift", "combine", "invert", "lower", "load", "store", "finish", "same_state"}
+    {"identity", "lift", "combine", "invert", "lower", "load", "store", "put_results", "same_state"}
 )

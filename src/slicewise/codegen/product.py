@@ -66,8 +66,8 @@ class Product(Algebra):
     """The product of algebras: a state is a tuple of theirs.
 
     Its inputs are theirs one after the other; when `masked`, then one mask for each, which says
-    which events it takes. Its arrays of states are theirs one after the other. `finish` puts
-    the results of states to the columns of results, first the values and then which are there; the
+    which events it takes. Its arrays of states are theirs one after the other. `put_results`
+    puts the results of states to their columns, first the values and then which are there; the
     value of a null float is NaN.
     """
 
@@ -136,7 +136,7 @@ def _nothing(finish: Finish) -> str:
 def _finishing(
     algebras: Sequence[Algebra], finishes: Sequence[tuple[Finish, Sequence[Place]]]
 ) -> str:
-    """The source of `finish`."""
+    """The source of `put_results`."""
     firsts = list(accumulate((len(algebra.dtypes) for algebra in algebras), initial=0))
     loops, calls = [NUMBER], []
     for n, (finish, places) in enumerate(finishes):
@@ -163,4 +163,4 @@ def _finishing(
         columns = f"out[{n}][at : at + count], out[{len(finishes) + n}][at : at + count]"
         calls.append(f"    lower_{n}({arrays}, count, {columns})\n")
     body = "".join(calls) or "    pass\n"
-    return "".join(loops) + f"\n\n@algebra\ndef finish(S, count, out, at):\n{body}"
+    return "".join(loops) + f"\n\n@algebra\ndef put_results(S, count, out, at):\n{body}"
