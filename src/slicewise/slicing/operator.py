@@ -475,7 +475,10 @@ class Operator:
         return max(BEGINNING, watermark - self.lateness)
 
     def advance(self, watermark: Any) -> list[Result]:
-        """Take a watermark; the results that it closes, revises and retracts."""
+        """Take a watermark; the results that it closes, revises and retracts.
+
+        They come by window, as given, retractions first, and then by start and end.
+        """
         table = self.advance_arrow(watermark)
         plain = {*self.by, *RESULT_COLUMNS}
         values = [name for name in table.column_names if name not in plain]
@@ -494,6 +497,8 @@ class Operator:
                     row["retracted"],
                 )
             )
+        rank = {placed.window.name: number for number, placed in enumerate(self._windows)}
+        results.sort(key=lambda r: (rank[r.window], not r.retracted, r.start, r.end))
         return results
 
     def advance_arrow(self, watermark: Any) -> pa.Table:
