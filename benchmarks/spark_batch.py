@@ -306,9 +306,12 @@ def holistic(bench: Bench) -> None:
 
 
 def keys(bench: Bench) -> None:
-    for name, run in (
-        ("windowed", lambda frame: ours_windows(frame, "600s", "10s")),
-        ("rolling", lambda frame: ours_rolling(frame, (600,), ("max", "sum"))),
+    # With a million keys each row is in nearly sixty windows of 600 s of its own, so there are far
+    # more results than rows; windows of 20 s make about as many results for any number of keys.
+    for name, run, target in (
+        ("windowed 20 s every 10 s", lambda frame: ours_windows(frame, "20s", "10s"), 3),
+        ("windowed 600 s every 10 s", lambda frame: ours_windows(frame, "600s", "10s"), None),
+        ("rolling", lambda frame: ours_rolling(frame, (600,), ("max", "sum")), 3),
     ):
         speeds = {}
         for count in (1, 1000, 1_000_000):
@@ -317,7 +320,10 @@ def keys(bench: Bench) -> None:
         shown = ", ".join(f"{count:,} keys: {speed:.2f}" for count, speed in speeds.items())
         bench.report.fact(f"{name}, million rows/s", shown)
         spread = max(speeds.values()) / min(speeds.values())
-        bench.report.limit(f"{name}: fastest over slowest number of keys", spread, 3, "x")
+        if target is None:
+            bench.report.fact(f"{name}: fastest over slowest number of keys", f"{spread:.2f} x")
+        else:
+            bench.report.limit(f"{name}: fastest over slowest number of keys", spread, target, "x")
 
 
 def hot(bench: Bench) -> None:
