@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import slicewise as sw
-from slicewise.testing import Oracle
 
 
 class ChangingWindows(sw.UserWindow):
@@ -48,14 +47,14 @@ def trades() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    operator = Oracle(
+    operator = sw.Operator(
         windows=[ChangingWindows(minute=1)],
         aggs=[sw.agg.weighted_mean("price", "volume").alias("vwap"), sw.agg.count()],
         time="minute",
         ordered=True,
     )
     for trade in trades():
-        for result in operator.process([trade]):
+        for result in operator.process([trade]) or []:
             vwap, count = result.values["vwap"], result.values["count"]
             print(f"minutes {result.start:2} to {result.end:2}: {vwap:6.3f} of {count:2} trades")
 

@@ -186,3 +186,20 @@ def test_rows_of_many_keys_grow_over_many_batches() -> None:
     assert op.stats.stored_rows == 12 * 900
     expected = {k: max(t for t in range(12_000) if t % 7 == k and t % 1000 < 900) for k in range(7)}
     assert {r.key: r.values["x_last"] for r in op.advance(math.inf)} == expected
+
+
+def test_the_changing_windows_of_the_cutty_paper_follow_their_definition() -> None:
+    from examples.changing_windows import ChangingWindows, trades
+
+    made: dict[str, Any] = {
+        "windows": [ChangingWindows(minute=1)],
+        "aggs": [sw.agg.weighted_mean("price", "volume"), sw.agg.count()],
+        "time": "minute",
+    }
+    rows = trades()
+    shuffled = [rows[(7 * k) % len(rows)] for k in range(len(rows))]
+    op, oracle = sw.Operator(**made), Oracle(**made)
+    op.process(shuffled)
+    oracle.process(rows)
+    for watermark in (20, 33, math.inf):
+        assert_same_rows(op.advance(watermark), oracle.advance(watermark))

@@ -33,10 +33,10 @@ def test_importing_slicewise_does_not_load(heavy: str) -> None:
 
 def test_importing_slicewise_takes_less_than_200_ms_more_than_numpy() -> None:
     code = (
-        "import numpy, time; start = time.perf_counter(); import slicewise; "
-        "print(time.perf_counter() - start)"
+        "import numpy, time; start = time.process_time(); import slicewise; "
+        "print(time.process_time() - start)"
     )
-    # The minimum, because other work on the machine only ever adds time.
+    # Processor time and the minimum: other tests run on the same cores and only ever add to it.
     assert min(float(run_python(code)) for _ in range(5)) < 0.2
 
 
