@@ -1,5 +1,6 @@
 """Built-in algebras on flat states: plain methods, compiled by the way of user-defined ones."""
 
+from abc import ABC, abstractmethod
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
@@ -7,7 +8,7 @@ from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.writer import Writer, casts
 
 
-class FlatAlgebra:
+class FlatAlgebra(ABC):
     """Base of the algebras of built-in components.
 
     A subclass gives the numpy types of its fields and `identity`, `lift`, `combine` and perhaps
@@ -21,8 +22,9 @@ class FlatAlgebra:
     exact: ClassVar[bool] = False
     selective: ClassVar[bool] = False
 
+    @abstractmethod
     def identity(self) -> Any:
-        raise NotImplementedError
+        """The neutral state."""
 
     @cached_property
     def algebra(self) -> Algebra:
@@ -43,15 +45,16 @@ class FlatAlgebra:
         )
 
 
-class FlatFinish:
+class FlatFinish(ABC):
     """Base of the ways from the states of built-in components to results.
 
     A subclass defines `finish`, which takes one state per component and returns a number, or
     `None` for null. It is compiled into the loop that makes the states.
     """
 
+    @abstractmethod
     def finish(self, *states: Any) -> Any:
-        raise NotImplementedError
+        """The result of one state per component."""
 
 
 @cache

@@ -10,6 +10,7 @@ the window, and an event lives in the slot `number & mask`, so nothing moves whe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
@@ -50,7 +51,7 @@ class Properties:
     unordered: bool = False  # takes events out of order
 
 
-class Merger:
+class Merger(ABC):
     """A window of states with the aggregate of all of them.
 
     Built from an aggregate; refuses one that does not meet the algorithm's needs. Values are
@@ -127,9 +128,9 @@ class Merger:
         for value in values:
             self.insert(value)
 
+    @abstractmethod
     def insert_state(self, state: Any) -> None:
         """Add the state of a slice at the new end."""
-        raise NotImplementedError
 
     def evict(self) -> None:
         """Take the oldest event away."""
@@ -140,8 +141,9 @@ class Merger:
             )
         self._evict()
 
+    @abstractmethod
     def _evict(self) -> None:
-        raise NotImplementedError
+        """Take the oldest event of a window that is not empty."""
 
     def evict_many(self, count: int) -> None:
         """Take the `count` oldest events away."""
@@ -161,26 +163,29 @@ class Merger:
         if last is None:
             return self.aggregate.lower(self.query_state())
         if not self.properties.suffixes:
-            raise CapabilityError(
-                f"`{type(self).__name__}` answers for its whole window only; given: last={last}. "
-                "Use `FlatFAT`, `BInt`, `FlatFIT` or `FiBA`, which answer for any newest part."
-            )
+            raise self._no_suffixes(last)
         if not is_count(last, 0, len(self)):
             raise SpanError(
                 f"`last` counts events of the window, from 0 to {len(self)} now; given: {last!r}."
             )
         return self.aggregate.lower(self.suffix_state(last))
 
+    @abstractmethod
     def query_state(self) -> Any:
         """The state of the whole window."""
-        raise NotImplementedError
 
     def suffix_state(self, last: int) -> Any:
-        """The state of the newest `last` events."""
-        raise NotImplementedError
+        """The state of the newest `last` events, where the algorithm can tell."""
+        raise self._no_suffixes(last)
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    def _no_suffixes(self, last: int) -> CapabilityError:
+        return CapabilityError(
+            f"`{type(self).__name__}` answers for its whole window only; given: last={last}. "
+            "Use `FlatFAT`, `BInt`, `FlatFIT` or `FiBA`, which answer for any newest part."
+        )
+
+    @abstractmethod
+    def __len__(self) -> int: ...
 
 
 def is_count(value: object, least: int, most: float) -> bool:

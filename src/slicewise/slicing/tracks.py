@@ -7,6 +7,7 @@ track, sessions share another one, and windows that need rows share a third.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +99,7 @@ class Placed:
     since: Any = BEGINNING
 
 
-class Track:
+class Track(ABC):
     """What all tracks share."""
 
     def __init__(
@@ -118,20 +119,21 @@ class Track:
         self.windows = list(windows)
         self.ties = any(isinstance(p.window, DATA_DRIVEN) for p in windows)
 
+    @abstractmethod
     def add(self, batch: Batch) -> None:
-        raise NotImplementedError
+        """Slice a batch and add its events to the states."""
 
+    @abstractmethod
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         """The instances of these keys whose close point is in `(low, high]`."""
-        raise NotImplementedError
 
     def floors(self, keys: np.ndarray, point: int) -> np.ndarray:
         """For each key, the close point up to which instances are beyond change at `point`."""
         return np.full(len(keys), point, np.int64)
 
+    @abstractmethod
     def needed(self, point: int) -> np.ndarray:
         """For each key, its first place that an instance not complete at `point` can need."""
-        raise NotImplementedError
 
     def evict(self, point: int) -> None:
         """Drop the slices of which every instance is complete at `point`."""
