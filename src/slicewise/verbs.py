@@ -90,6 +90,9 @@ def windowed(
     watermark: Any = None,
     lateness: Any = 0,
     emit: str | None = None,
+    buckets: int | None = None,
+    keep_late: bool = False,
+    max_ahead: Any = "1d",
 ) -> Data:
     """The aggregates of every window instance: one row each, in a new table of the same kind.
 
@@ -100,8 +103,12 @@ def windowed(
     `start` and `end` are times like the time column when all windows measure time; otherwise they
     are numbers. A row without a usable time is in no window; a `BadRowsWarning` says how many.
 
-    A table is a stream whose watermark ends at infinity, so `watermark`, `lateness` and `emit`
-    change nothing here: they are for streams, and taken so that one definition runs on both.
+    A table is a stream whose watermark ends at infinity, so the other arguments change nothing
+    there: they are for streams, and taken so that one definition runs on both. On a streaming
+    DataFrame the watermark is `watermark` behind the newest event; events up to `lateness` below
+    it still count; `emit` is `"on_close"` (default), `"final"` or `"on_update"`. `keep_late` hands
+    out dropped events in a column `late`; an event further ahead of the clock than `max_ahead` is
+    one of them. Keys are kept in so many `buckets`, by default one per shuffle partition.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
@@ -116,10 +123,17 @@ def windowed(
     session_5 12 18 6
     """
     if is_spark(data):
-        from slicewise.spark.batch import windowed as on_spark
+        from slicewise.spark.batch import windowed as bounded
+        from slicewise.spark.windowed_stream import windowed_stream
 
         check_streaming(emit, lateness)
-        answered: Data = on_spark(data, by=by, time=time, windows=windows, aggs=aggs)
+        query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
+        answered: Data
+        if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
+            settings = (watermark, max_ahead, buckets, keep_late)
+            answered = windowed_stream(data, **query, lateness=lateness, emit=emit, more=settings)
+        else:
+            answered = bounded(data, **query)
         return answered
     from slicewise.slicing.bounded import windowed_table
     from slicewise.tables import table_of
@@ -149,6 +163,41 @@ def windowed(
             stacklevel=2,
         )
     made: Data = table.made(found)
+    return made
+
+
+def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
+    """The current answer of rows that a stream emitted: a table of the same kind.
+
+    Of each window instance (the keys, `window`, `start` and `end`) the last revision stays, unless
+    it is a retraction; the columns `revision`, `retracted` and `late` go, and so do the dropped
+    events in `late`. Rows may come in any order, and twice; those that stay keep their order. Rows
+    of `emit="final"` have no revisions, so they stay as they are.
+
+    The keys are the columns before `window`; `by` names them if they are elsewhere.
+
+    >>> import slicewise as sw
+    >>> op = sw.Operator(windows=[sw.session(5)], aggs=[sw.agg.sum("x")], time="t", lateness=100)
+    >>> op.process({"t": [0, 9], "x": [1, 2]})
+    >>> first = op.advance_arrow(20)
+    >>> op.process({"t": [4], "x": [10]})  # late: it joins the two sessions
+    >>> import pyarrow as pa
+    >>> sw.fold(pa.concat_tables([first, op.advance_arrow(20)])).to_pylist()
+    [{'window': 'session_5', 'start': 0, 'end': 14, 'x_sum': 13}]
+    """
+    if is_spark(data):
+        from slicewise.spark.fold import fold as on_spark
+
+        answered: Data = on_spark(data, by)
+        return answered
+    from slicewise.folding import Layout, current_rows, hands_out_late
+    from slicewise.tables import table_of
+
+    table = table_of(data)
+    layout = Layout.of(table.names, by, late=hands_out_late(table.names, table.arrow))
+    if not layout.revised and not layout.late:
+        return data
+    made: Data = table.taken(current_rows(layout, table.arrow), layout.columns)
     return made
 
 

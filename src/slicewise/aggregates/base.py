@@ -345,6 +345,12 @@ def _read(item: Input, columns: Mapping[str, Column], rows: int) -> np.ndarray:
     return column.values
 
 
+def reads(component: Component) -> list[str]:
+    """The columns that a component reads."""
+    inputs = [item.column for item in component.inputs if item.part != "rows"]
+    return [*inputs, *component.required]
+
+
 def share(bounds: Sequence[Bound]) -> list[Component]:
     """The components that must be kept so that every bound aggregate finds its own."""
     wanted = dict.fromkeys(c for bound in bounds for c in bound.components)
@@ -366,6 +372,7 @@ def place_of(component: Component, kept: Sequence[Component]) -> Place:
     for k, candidate in enumerate(kept):
         if candidate == component:
             return k, None
+    for k, candidate in enumerate(kept):
         for small, fields in candidate.provides:
             if small == component:
                 return k, fields

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from slicewise import windows as kinds
@@ -199,17 +199,26 @@ def _remade(what: str, one: Described, make: Callable[[Described], Thing]) -> Th
         ) from error
 
 
-def _compare(what: str, name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    # What was not known when it was written, such as the attributes of a lambda, is not compared.
-    unknown = ({"function": None}, None)
-    differing = [
-        f"{field} was {before.get(field)!r} and is {now.get(field)!r}"
-        for field in dict.fromkeys([*before, *now])
-        if before.get(field) != now.get(field)
-        and not (field in ("when", "class", "attributes") and before.get(field) in unknown)
-    ]
+def same_window(before: Described, now: Described) -> bool:
+    """Whether a window is the one that was described."""
+    return not _differing(before, now)
+
+
+def _compare(what: str, name: str, before: Described, now: Described) -> None:
+    differing = _differing(before, now)
     if differing:
         raise SnapshotError(
             f"{name!r} among the given {what} is not what the snapshot was made with: "
             f"{'; '.join(differing)}. Give the same definition, or replace it after restoring."
         )
+
+
+def _differing(before: Described, now: Described) -> list[str]:
+    # What was not known when it was written, such as the attributes of a lambda, is not compared.
+    unknown = ({"function": None}, None)
+    return [
+        f"{field} was {before.get(field)!r} and is {now.get(field)!r}"
+        for field in dict.fromkeys([*before, *now])
+        if before.get(field) != now.get(field)
+        and not (field in ("when", "class", "attributes") and before.get(field) in unknown)
+    ]

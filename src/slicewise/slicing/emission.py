@@ -127,6 +127,11 @@ def answers_of(track: Track, listed: Listed, revisions: np.ndarray | None = None
     if len(listed.row):
         track.store.extend(states, listed.row, listed.left, listed.right)
     size = len(found)
+    columns = track.store.lower(states)
+    if track.store.since:
+        first = track.earliest(found.left)
+        for number, since in track.store.since.items():
+            columns[number] = _null_where(columns[number], first < since)
     return Answers(
         found.window,
         found.key,
@@ -134,8 +139,14 @@ def answers_of(track: Track, listed: Listed, revisions: np.ndarray | None = None
         found.end,
         np.zeros(size, np.int64) if revisions is None else revisions,
         np.zeros(size, np.bool_),
-        track.store.lower(states),
+        columns,
     )
+
+
+def _null_where(column: Column, unknown: np.ndarray) -> Column:
+    """The column with nulls in the place of what is not known."""
+    known = ~unknown if column.valid is None else column.valid & ~unknown
+    return Column(column.values, known, column.type)
 
 
 def retractions(gone: Sequence[np.ndarray], kinds: Sequence[Any]) -> Answers:

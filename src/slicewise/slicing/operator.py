@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, Bound, bound_columns
+from slicewise.aggregates.base import Aggregate, Bound, bound_columns, reads
 from slicewise.errors import (
     AggregateError,
     CapabilityError,
@@ -23,6 +23,7 @@ from slicewise.errors import (
     SpanError,
     WindowError,
 )
+from slicewise.slicing.batches import Batch, Grouped, Waiting, events_of, in_sequence
 from slicewise.slicing.emission import (
     Answers,
     Listed,
@@ -41,8 +42,9 @@ from slicewise.slicing.events import (
 )
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.memory import Emitted
+from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
-from slicewise.slicing.plan import Plan, context_free, needs_rows, plan
+from slicewise.slicing.plan import Plan, context_free, needs_rows, plan, settles
 from slicewise.slicing.settings import (
     Known,
     as_lateness,
@@ -52,21 +54,16 @@ from slicewise.slicing.settings import (
     wall_clock,
 )
 from slicewise.slicing.tracks import (
-    Batch,
     FreeTrack,
     MeasureTrack,
     Placed,
     RowTrack,
     SessionTrack,
     Track,
-    events_of,
 )
 from slicewise.slicing.triggers import BEGINNING, INFINITY
 from slicewise.times import since_epoch
-from slicewise.windows import (
-    UserWindow,
-    Window,
-)
+from slicewise.windows import RowsEveryTime, TimeEveryRows, UserWindow, Window
 from slicewise.windows.base import holds
 
 if TYPE_CHECKING:
@@ -82,7 +79,8 @@ class Stats:
     """What an operator has seen, keeps and has done.
 
     `events` counts all that were given, `late_dropped` those below the watermark by more than the
-    lateness, `bad` those without a usable time. `slices` and `stored_rows` are kept now.
+    lateness, `bad` those without a usable time. `slices` and `stored_rows` are kept now; rows that
+    wait for the watermark are among them.
     """
 
     events: int = 0
@@ -148,10 +146,14 @@ class Operator:
         self._emitted = Emitted()
         self._dirty: list[np.ndarray] = []
         self._newest = BEGINNING
+        self._floor = BEGINNING  # nothing below it is accepted, whatever the lateness
         self._next_number = 0
         self._windows: list[Placed] = []
         self._taken: set[str] = set()
         self._tracks: dict[Any, Track] = {}
+        self._waiting = Waiting()
+        self._waiters: list[Track] = []
+        self._takers: list[Track] = []
         self._bounds: list[Bound] = []
         for window in [windows] if isinstance(windows, Window) else windows:
             self._place(window, BEGINNING)
@@ -251,24 +253,37 @@ class Operator:
 
     def _replan(self) -> None:
         """Decide anew what the windows and aggregates need."""
-        self.plan: Plan = plan(self.windows, self.aggs, ordered=self.ordered)
+        settled = settles(self.emit, self.lateness, ordered=self.ordered)
+        self.plan: Plan = plan(self.windows, self.aggs, ordered=self.ordered, settled=settled)
         self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
         self._nothing = None
         if self._types is not None:
             self._arrange()
 
     def _track_of(self, placed: Placed) -> Any:
-        """The track that a window belongs to: a measure, sessions, or rows."""
+        """The track that a window belongs to: a measure, sessions, events in order, or rows."""
         window = placed.window
-        if placed.since > BEGINNING and needs_rows(window):
-            return ("rows", placed.number)  # it does not count the rows before it
-        rows = not self.ordered and any(not a.commutative for a in self.aggs)
+        settled = settles(self.emit, self.lateness, ordered=self.ordered)
+        sorts = not self.ordered and any(not a.commutative for a in self.aggs)
         axis = getattr(window, "axis", None)
         if axis is not None:
-            return ("measure", axis, rows)
-        if rows or needs_rows(window):
-            return "rows"
+            return ("measure", axis, sorts)
+        if needs_rows(window) or (sorts and not settled):
+            kind = "order" if settled and not isinstance(window, RowsEveryTime) else "rows"
+            if kind == "order" and self.ordered and isinstance(window, TimeEveryRows):
+                kind = "ties"  # the opening row may come after others of its time
+            new = placed.since > BEGINNING and needs_rows(window)
+            return (kind, placed.number) if new else kind  # it does not count the rows before it
         return "time" if context_free(window) else "sessions"
+
+    def _waits(self, place: Any) -> bool:
+        """Whether a track gets its events in order, when the watermark passes them."""
+        kind = place if isinstance(place, str) else place[0]
+        if self.ordered or kind == "order":
+            return kind == "ties" or not self.ordered
+        sorts = any(not aggregate.commutative for aggregate in self.aggs)
+        settled = settles(self.emit, self.lateness, ordered=False)
+        return sorts and settled and kind in ("time", "sessions")
 
     def _arrange(self) -> None:
         """Give each window its track, and each track its windows."""
@@ -282,9 +297,18 @@ class Operator:
             track.runs.admit(len(self._keys))
             tracks[place] = track
         self._tracks = tracks
+        self._waiters = [track for place, track in tracks.items() if self._waits(place)]
+        self._takers = [track for place, track in tracks.items() if not self._waits(place)]
+        if not self._waiters:
+            self._waiting = Waiting()
 
     def _make_track(self, place: Any) -> Track:
-        if place == "rows" or place[0] == "rows":
+        kind = place if isinstance(place, str) else place[0]
+        if kind in ("order", "ties"):
+            after = 0 if isinstance(place, str) else self.stats.events
+            self._waiting.separate(after)
+            return OrderTrack(self._bounds, after=after, merger=self._merger)
+        if kind == "rows":
             return RowTrack(self._bounds, merger=self._merger)
         if place == "sessions":
             return SessionTrack(self._bounds, merger=self._merger)
@@ -332,7 +356,21 @@ class Operator:
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high)
         for track in self._tracks.values():
             track.runs.admit(len(self._keys))
-            track.add(events)
+        for track in self._takers:
+            track.add(self._plain(events) if isinstance(track, OrderTrack) else events)
+        if self._waiters:
+            rows = np.arange(size) if wanted is None else np.flatnonzero(wanted)
+            self._waiting.add(self._plain(events).take(rows))
+
+    def _plain(self, batch: Batch) -> Batch:
+        """The batch with the columns that aggregates read, and with events for user windows."""
+        names = dict.fromkeys(
+            name for bound in self._bounds for c in bound.components for name in reads(c)
+        )
+        columns = {name: batch.columns[name] for name in names}
+        users = any(isinstance(placed.window, UserWindow) for placed in self._windows)
+        objects = batch.events() if users else None
+        return replace(batch, columns=columns, objects=objects)
 
     def _wanted(
         self, given: Times, usable: np.ndarray | None, columns: Columns
@@ -415,6 +453,7 @@ class Operator:
         self._keys.retype([types[name] for name in self.by])
         for track in self._tracks.values():
             track.store.rebind(self._bounds)
+        self._waiting.retype(found)
 
     def _marks(
         self, columns: Columns, usable: np.ndarray | None
@@ -472,7 +511,7 @@ class Operator:
         """The time below which nothing changes any more."""
         if watermark in (BEGINNING, INFINITY):
             return watermark
-        return max(BEGINNING, watermark - self.lateness)
+        return max(self._floor, watermark - self.lateness)
 
     def advance(self, watermark: Any) -> list[Result]:
         """Take a watermark; the results that it closes, revises and retracts.
@@ -506,6 +545,8 @@ class Operator:
         before, horizon_before = self.watermark, self._horizon(self.watermark)
         self.watermark = max(before, self._point(watermark))
         horizon = self._horizon(self.watermark)
+        if self._waiting.batches:
+            self._release(horizon if self.emit == "final" else self.watermark)
         answers: list[Answers] = []
         every = self._all_keys()
         dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
@@ -528,6 +569,18 @@ class Operator:
             self._prune(horizon)
         self._count()
         return table_of(self, answers)
+
+    def _release(self, point: int) -> None:
+        """Give the events below `point` to those who take them in order."""
+        ready = self._waiting.release(point)
+        sorted_: dict[int, list[Grouped]] = {}
+        for track in self._waiters if ready else ():
+            after = getattr(track, "after", 0)
+            if after not in sorted_:
+                batches = in_sequence(batch for batch in ready if batch.arrival >= after)
+                sorted_[after] = [Grouped.of(batch, len(self._keys)) for batch in batches]
+            for grouped in sorted_[after]:
+                track.add_in_order(grouped)
 
     def _prune(self, horizon: int) -> None:
         """Forget what was emitted and is beyond change, each window in its own measure."""
@@ -590,7 +643,8 @@ class Operator:
     def _count(self) -> None:
         tracks = self._tracks.values()
         self.stats.slices = sum(track.runs.live for track in tracks)
-        self.stats.stored_rows = sum(t.runs.live for t in tracks if isinstance(t, RowTrack))
+        rows = sum(track.runs.live for track in tracks if isinstance(track, RowTrack))
+        self.stats.stored_rows = rows + len(self._waiting)
         self.stats.combines = sum(track.store.combines for track in tracks)
 
     def explain(self) -> str:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.base import Aggregate, Component
 from slicewise.errors import SnapshotError
 from slicewise.slicing.blob import BlobReader, BlobWriter
 from slicewise.slicing.describe import (
@@ -76,7 +76,11 @@ def snapshot(op: Operator) -> bytes:
         "keys": _put_keys(op._keys, live, out),
         "dirty": out.put(codes[dirty]),
         "emitted": _put_emitted(op._emitted, codes, out),
-        "tracks": [_put_track(track, live, codes, out) for track in op._tracks.values()],
+        "floor": op._floor,
+        "tracks": [
+            {"place": _place_said(place), **_put_track(track, live, codes, out)}
+            for place, track in op._tracks.items()
+        ],
     }
     return out.blob(header)
 
@@ -113,18 +117,30 @@ def restore(
     for name in COUNTERS:
         setattr(op, name, header["counters"][name])
     op._replan()
-    op.stats = type(op.stats)(**header["stats"])
-    op._late = [_table_of(source.get_bytes(place)) for place in header["late"]]
-    op._emitted = _get_emitted(header["emitted"], source)
-    _get_keys(op._keys, header["keys"], source)
-    dirty = source.get(header["dirty"])
-    op._dirty = [dirty] if len(dirty) else []
+    _get_progress(op, source)
     if header["types"] is not None:
         _get_types(op, header["types"], source)
         tracks = list(op._tracks.values())
         for track, node in zip(tracks, header["tracks"], strict=True):
             _get_track(track, node, len(op._keys), source)
     return op
+
+
+def _get_progress(op: Operator, source: BlobReader) -> None:
+    """What an operator has seen and emitted, but for its slices."""
+    header = source.header
+    op._floor = header["floor"]
+    op.stats = type(op.stats)(**header["stats"])
+    op._late = [_table_of(source.get_bytes(place)) for place in header["late"]]
+    op._emitted = _get_emitted(header["emitted"], source)
+    _get_keys(op._keys, header["keys"], source)
+    dirty = source.get(header["dirty"])
+    op._dirty = [dirty] if len(dirty) else []
+
+
+def _place_said(place: Any) -> Any:
+    """The place of a track among the others, as JSON has it."""
+    return list(place) if isinstance(place, tuple) else place
 
 
 def _window_name(window: Window) -> str:
@@ -186,14 +202,18 @@ def _put_types(op: Operator, out: BlobWriter) -> Any:
     }
 
 
-def _get_types(op: Operator, node: Any, source: BlobReader) -> None:
+def _get_types(
+    op: Operator, node: Any, source: BlobReader, more: Mapping[str, pa.DataType] | None = None
+) -> None:
+    """Bind to the types of the snapshot, and to those of columns that it did not read."""
     import pyarrow as pa
 
     schema = pa.ipc.read_schema(pa.py_buffer(source.get_bytes(node["schema"])))
     kinds = {field.name: field.type for field in schema}
     op._time_type = kinds.pop("time", None)
     if node["bound"]:
-        op._bind_to({name.removeprefix("column:"): kind for name, kind in kinds.items()})
+        known = {name.removeprefix("column:"): kind for name, kind in kinds.items()}
+        op._bind_to({**(more or {}), **known})
         op._untyped = set(node["untyped"])
 
 
@@ -303,7 +323,13 @@ def _of_keys(values: np.ndarray, live: np.ndarray, missing: int = 0) -> np.ndarr
     return found
 
 
-def _get_track(track: Track, node: Any, keys: int, source: BlobReader) -> None:
+def _get_track(
+    track: Track,
+    node: Any,
+    keys: int,
+    source: BlobReader,
+    get_store: Callable[[Store, Any, int, BlobReader], None] | None = None,
+) -> None:
     if node["kind"] != type(track).__name__:
         raise SnapshotError(
             f"The snapshot keeps slices as {node['kind']}, and these windows and aggregates keep "
@@ -318,18 +344,20 @@ def _get_track(track: Track, node: Any, keys: int, source: BlobReader) -> None:
     runs.base[:keys] = source.get(node["base"])
     _get_slices(runs, node, count, source)
     track.evict_at = node["evict_at"]
-    _get_store(track.store, node["store"], count, source)
+    (get_store or _get_store)(track.store, node["store"], count, source)
     if isinstance(track, MeasureTrack):
         track._admit()
         track.settled[:keys] = source.get(node["settled"])
         track.behind = node["behind"]
     if isinstance(track, RowTrack):
         for number, place in node["marks"].items():
-            track.marks[int(number)] = _padded(source.get(place), runs.slots)
+            if int(number) in track.marks:
+                track.marks[int(number)] = _padded(source.get(place), runs.slots)
         for number, place in node["anchors"].items():
             track.anchors[int(number)] = _padded(source.get(place), len(runs.offset))
         for number, progress in node["users"].items():
-            _get_user(track.users[int(number)], progress, source)
+            if int(number) in track.users:
+                _get_user(track.users[int(number)], progress, source)
         if node["events"] is not None:
             track.events = _objects(unpack(node["events"], source), runs.slots)
 
@@ -369,20 +397,37 @@ def _objects(values: list[Any], size: int) -> np.ndarray:
 def _put_store(store: Store, slots: np.ndarray, out: BlobWriter) -> Any:
     components: list[Any] = []
     for component, states in zip(store.components, store.states, strict=True):
-        algebra = component.algebra
-        node: dict[str, Any] = {"algebra": algebra.name, "dtypes": list(algebra.dtypes)}
+        node = _component_said(component)
+        node["provides"] = [
+            [_component_said(small), list(fields)] for small, fields in component.provides
+        ]
         if states is None:
             node["fields"] = None
-        elif algebra.compiled:
+        elif component.algebra.compiled:
             node["fields"] = [out.put(array[slots]) for array in states]
         else:
             node["objects"] = pack(states[0][slots].tolist(), out)
         components.append(node)
-    return {"combines": store.combines, "components": components}
+    return {
+        "combines": store.combines,
+        "components": components,
+        "since": {str(number): since for number, since in store.since.items()},
+        "outputs": [bound.aggregate.output for bound in store.bounds],
+    }
+
+
+def _component_said(component: Component) -> dict[str, Any]:
+    """What tells components apart."""
+    return {
+        "algebra": component.algebra.name,
+        "dtypes": list(component.algebra.dtypes),
+        "inputs": [[item.column, item.part] for item in component.inputs],
+    }
 
 
 def _get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
     store.combines = node["combines"]
+    store.since = {int(number): since for number, since in node["since"].items()}
     kept, wanted = node["components"], store.components
     before = [(one["algebra"], one["dtypes"]) for one in kept]
     now = [(c.algebra.name, list(c.algebra.dtypes)) for c in wanted]
@@ -392,15 +437,28 @@ def _get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
             f"{_states_in_words(now)}. Their code has changed since: restore with the code that "
             "wrote the snapshot."
         )
-    for number, (one, component) in enumerate(zip(kept, wanted, strict=True)):
-        if "objects" in one:
-            objects = unpack(one["objects"], source)
-            store.states[number] = (_objects(objects, store.runs.slots),)
-        elif one["fields"] is not None:
-            states = component.algebra.new(store.runs.slots)
-            for array, place in zip(states, one["fields"], strict=True):
-                array[:count] = source.get(place)
-            store.states[number] = states
+    for number, one in enumerate(kept):
+        _get_states(store, number, one, count, source)
+
+
+def _get_states(
+    store: Store,
+    number: int,
+    node: Any,
+    count: int,
+    source: BlobReader,
+    chosen: Sequence[int] | None = None,
+) -> None:
+    """The states of a component, or those of one that it provides in the `chosen` fields."""
+    if "objects" in node:
+        objects = unpack(node["objects"], source)
+        store.states[number] = (_objects(objects, store.runs.slots),)
+    elif node["fields"] is not None:
+        fields = [node["fields"][k] for k in chosen] if chosen is not None else node["fields"]
+        states = store.components[number].algebra.new(store.runs.slots)
+        for array, place in zip(states, fields, strict=True):
+            array[:count] = source.get(place)
+        store.states[number] = states
 
 
 def _states_in_words(states: Sequence[tuple[str, list[str]]]) -> str:

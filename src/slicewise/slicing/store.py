@@ -35,6 +35,8 @@ class Store:
         self.components = share(bounds)
         self.states: list[States | None] = [None] * len(self.components)
         self.combines = 0
+        # Aggregates, by number, that know events from a time on, and not those before it.
+        self.since: dict[int, int] = {}
 
     def add(self, sliced: Sliced, columns: Mapping[str, Column]) -> None:
         """Add the events of a batch to their slices, then fuse the slices that became one."""

@@ -68,7 +68,7 @@ class Windowed:
         read = [window.reads for window in operator.windows]
         needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
         needed += [column for columns in read for column in columns or ()]
-        checked(frame, "windowed", needed)
+        checked(frame, needed)
         check_time(frame, time)
         check_keys(frame, keys)
         # A condition that is a function may look at any column.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slicewise.errors import CapabilityError, ColumnError, ColumnTypeError
+from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.slicing.events import LATEST
 from slicewise.verbs import check_columns
 
@@ -39,13 +39,8 @@ def col(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def checked(frame: DataFrame, verb: str, wanted: Sequence[str]) -> None:
-    """Refuse streams, columns that are not there and names that mean two columns."""
-    if frame.isStreaming:
-        raise CapabilityError(
-            f"`{verb}` takes a bounded DataFrame here; this one is a stream. Use it inside "
-            "`foreachBatch`, where each micro-batch is bounded."
-        )
+def checked(frame: DataFrame, wanted: Sequence[str]) -> None:
+    """Refuse columns that are not there and names that mean two columns."""
     known = frame.columns
     check_columns(known, wanted)
     for name in wanted:

@@ -73,7 +73,7 @@ class Rolling:
             raise SpanError("`rolling` needs at least one span in `over`; given: none.")
         keys = names_of(by)
         used = [column for agg in chosen for column in agg.columns]
-        checked(frame, "rolling", [*keys, time, *used])
+        checked(frame, [*keys, time, *used])
         check_time(frame, time)
         check_keys(frame, keys)
         check_outputs(outputs(chosen, spans), frame.columns)

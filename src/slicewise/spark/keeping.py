@@ -1,0 +1,186 @@
+"""Buckets of keys: the stateful part of a stream.
+
+A bucket's state is one packed snapshot, which Spark keeps in its checkpoint and carries inside the
+Arrow batch, so its price is paid per bucket and not per key. The watermark is the stream's own: the
+newest event time of all micro-batches up to this one, less the delay. It is a function of the
+events alone, so it is the same when a micro-batch is replayed.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from slicewise.errors import SnapshotError
+from slicewise.slicing.triggers import BEGINNING
+from slicewise.spark.packing import AHEAD, EVENTS, to_bytes, to_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+# What a bucket keeps, and what it hands on: packed tables and a line of metrics.
+STATE = "about string, kept binary"
+MADE = "kind tinyint, made binary"
+RESULTS, DROPPED, METRICS = range(3)
+FORMAT = 1
+# How many rows are packed together at most on the way out.
+ROWS_OUT = 1 << 17
+
+
+@dataclass
+class Metrics:
+    """What a bucket did in a micro-batch, and what it keeps after it."""
+
+    events: int = 0
+    late: int = 0
+    bad: int = 0
+    slices: int = 0
+    state_bytes: int = 0
+    interpreted: int = 0
+
+
+class Kept(ABC):
+    """What is known of the keys of a bucket, in the middle of a micro-batch."""
+
+    @abstractmethod
+    def take(self, events: pa.Table) -> None:
+        """Take events in the order of their arrival."""
+
+    @abstractmethod
+    def advance(self, watermark: int) -> Iterator[pa.Table]:
+        """Take a watermark; the rows that are due."""
+
+    @abstractmethod
+    def dropped(self) -> Iterator[pa.Table]:
+        """The events that were left out since the last call."""
+
+    @abstractmethod
+    def snapshot(self) -> bytes:
+        """All of it."""
+
+    @abstractmethod
+    def measured(self, metrics: Metrics) -> None:
+        """Fill in how many events were late or bad, and what is kept."""
+
+
+class Keeper(ABC):
+    """How the state of a bucket comes to life; sent to workers."""
+
+    @abstractmethod
+    def fresh(self) -> Kept:
+        """What is known before the first event."""
+
+    @abstractmethod
+    def resumed(self, snapshot: bytes) -> Kept:
+        """What is known after a snapshot; refuses one that cannot be gone on from."""
+
+
+@dataclass(frozen=True)
+class KeepBuckets:
+    """The function that Spark calls with each bucket, its packed events and its state.
+
+    `about` is what a restart may not change; `schema` that of the events, `made` that of the rows
+    handed on. A null `made` is for the user's late output.
+    """
+
+    keeper: Keeper
+    about: dict[str, Any]
+    schema: pa.Schema
+    delay: int
+    keep_late: bool
+
+    def __call__(
+        self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
+    ) -> Iterator[pd.DataFrame]:
+        import pandas as pd
+
+        (about, snapshot) = state.get if state.exists else ("", None)
+        newest = self._known(json.loads(about)) if about else BEGINNING
+        batch = Arrived.of(frames)
+        newest = max(newest, batch.newest)
+        kept = self.keeper.fresh() if snapshot is None else self.keeper.resumed(bytes(snapshot))
+        made, metrics = self._step(kept, batch, newest)
+        blob = kept.snapshot()
+        metrics.state_bytes = len(blob)
+        kept.measured(metrics)
+        state.update((json.dumps({**self.about, "newest": newest}), blob))
+        made.append((METRICS, json.dumps(asdict(metrics)).encode()))
+        kinds, packed = zip(*made, strict=True)
+        yield pd.DataFrame({"kind": list(kinds), "made": list(packed)})
+
+    def _step(
+        self, kept: Kept, batch: Arrived, newest: int
+    ) -> tuple[list[tuple[int, bytes]], Metrics]:
+        events = to_table(batch.packed[EVENTS], self.schema)
+        ahead = to_table(batch.packed[AHEAD], self.schema)
+        metrics = Metrics(events=events.num_rows + ahead.num_rows, bad=ahead.num_rows)
+        if events.num_rows:
+            kept.take(events)
+        made = []
+        if newest > BEGINNING:
+            made = [(RESULTS, piece) for piece in pieces(kept.advance(newest - self.delay))]
+        out = [ahead, *kept.dropped()]
+        if self.keep_late:
+            made += [(DROPPED, piece) for piece in pieces(out)]
+        return made, metrics
+
+    def _known(self, about: dict[str, Any]) -> int:
+        """The newest event time of the checkpoint, if this query may go on from it."""
+        check_about(about, self.about)
+        newest: int = about["newest"]
+        return newest
+
+
+def check_about(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse a checkpoint that was written by something that this query is not."""
+    if before.get("format", 0) > FORMAT:
+        raise SnapshotError(
+            f"The checkpoint has format {before['format']}; this release of Slicewise reads "
+            f"formats up to {FORMAT}. Go on with the release that wrote it, or a later one."
+        )
+    fixed = [name for name in now if name not in ("format", "schema")]
+    differing = [
+        f"`{name}` was {before.get(name)!r} and is {now[name]!r}"
+        for name in fixed
+        if before.get(name) != now[name]
+    ]
+    if differing:
+        raise SnapshotError(
+            f"The checkpoint was written by another query: {'; '.join(differing)}. Give the same "
+            "as before, or start with a new checkpoint."
+        )
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The packed events of a micro-batch for one bucket, in an order that a replay repeats."""
+
+    newest: int
+    packed: dict[int, list[bytes]]
+
+    @staticmethod
+    def of(frames: Iterator[pd.DataFrame]) -> Arrived:
+        newest = BEGINNING
+        rows: list[tuple[Any, ...]] = []
+        for frame in frames:
+            newest = max(newest, int(frame["newest"].max()))
+            columns = (frame[name].tolist() for name in ("part", "seq", "kind", "packed"))
+            rows += zip(*columns, strict=True)
+        # No two rows of one kind have the same part and number.
+        rows.sort(key=lambda row: row[:3])
+        packed: dict[int, list[bytes]] = {EVENTS: [], AHEAD: []}
+        for _, _, kind, piece in rows:
+            if kind in packed:
+                packed[kind].append(piece)
+        return Arrived(newest, packed)
+
+
+def pieces(tables: Any) -> Iterator[bytes]:
+    """Tables as packed pieces of a bounded number of rows."""
+    for table in tables:
+        for start in range(0, table.num_rows, ROWS_OUT):
+            yield to_bytes(table.slice(start, ROWS_OUT))

@@ -1,0 +1,165 @@
+"""Micro-batches packed by bucket: what crosses the shuffle of a stream, and what comes back.
+
+Before the shuffle each input partition sends the events of each bucket of keys as a few rows of
+packed Arrow batches, and a heartbeat to every bucket: the newest event time that the partition saw.
+So every bucket is called in every micro-batch, and all of them know the newest event time of the
+whole micro-batch within it. Rows never exist one by one between the input and the windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slicewise.columns import Column
+from slicewise.slicing.events import usable_times
+from slicewise.slicing.triggers import BEGINNING
+from slicewise.spark.frames import joined
+from slicewise.spark.query import retyped
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Columns of the packed rows, and those that Spark adds to the events for packing.
+PACKED = "bucket int, part int, seq int, kind tinyint, newest bigint, packed binary"
+BUCKET, NOW = "__bucket", "__now"
+EVENTS, AHEAD, HEARTBEAT = range(3)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """From the events of an input partition to packed rows for every bucket.
+
+    `labels` has the label of each bucket. Events further ahead of the clock than `max_ahead` are
+    packed apart, and do not count as the newest.
+    """
+
+    schema: pa.Schema
+    time: str
+    labels: tuple[int, ...]
+    max_ahead: int | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        part = context.partitionId() if context is not None else 0
+        newest, seq = BEGINNING, 0
+        for rows in joined(batches):
+            times = usable_times(Column.from_arrow(rows.column(self.time)), self.time)
+            kinds = self._kinds(rows, times.values)
+            good = kinds == EVENTS
+            if times.usable is not None:
+                good &= times.usable
+            if good.any():
+                newest = max(newest, int(times.values[good].max()))
+            events = retyped(rows.select(self.schema.names), self._types())
+            found = list(self._pieces(events, rows.column(BUCKET).to_numpy(), kinds))
+            yield packed_rows(found, part, seq)
+            seq += 1
+        beats = [(label, HEARTBEAT, newest, b"") for label in self.labels]
+        yield packed_rows(beats, part, seq)
+
+    def _types(self) -> dict[str, pa.DataType]:
+        return {field.name: field.type for field in self.schema}
+
+    def _kinds(self, rows: pa.Table, times: np.ndarray) -> np.ndarray:
+        if self.max_ahead is None:
+            return np.full(len(times), EVENTS, np.int8)
+        now = rows.column(NOW)[0].as_py()
+        return np.where(times > now + self.max_ahead, AHEAD, EVENTS).astype(np.int8)
+
+    def _pieces(
+        self, events: pa.Table, buckets: np.ndarray, kinds: np.ndarray
+    ) -> Iterator[tuple[int, int, int, bytes]]:
+        """The events of each bucket and kind, in the order of arrival."""
+        import pyarrow as pa
+
+        groups = buckets.astype(np.int64) * HEARTBEAT + kinds
+        order = np.argsort(groups, kind="stable")
+        ordered = groups[order]
+        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        stops = np.append(starts[1:], len(ordered))
+        table = events.take(pa.array(order)) if len(starts) > 1 else events
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+            bucket, kind = divmod(int(ordered[start]), HEARTBEAT)
+            piece = table.slice(start, stop - start)
+            yield self.labels[bucket], kind, BEGINNING, to_bytes(piece)
+
+
+def packed_rows(rows: list[tuple[int, int, int, bytes]], part: int, seq: int) -> pa.RecordBatch:
+    """Rows (label, kind, newest, bytes) as a batch of the schema `PACKED`."""
+    import pyarrow as pa
+
+    labels, kinds, newest, packed = zip(*rows, strict=True)
+    count = len(rows)
+    columns = {
+        "bucket": pa.array(labels, pa.int32()),
+        "part": pa.array([part] * count, pa.int32()),
+        "seq": pa.array([seq] * count, pa.int32()),
+        "kind": pa.array(kinds, pa.int8()),
+        "newest": pa.array(newest, pa.int64()),
+        "packed": pa.array(packed, pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """A table as bytes, without its schema."""
+    (batch,) = table.combine_chunks().to_batches() or [None]
+    if batch is None:
+        return b""
+    made: bytes = batch.serialize().to_pybytes()
+    return made
+
+
+def to_table(pieces: Iterable[bytes], schema: pa.Schema) -> pa.Table:
+    """The rows of several packed tables, one after the other."""
+    import pyarrow as pa
+
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(piece), schema) for piece in pieces if piece]
+    return pa.Table.from_batches(batches, schema)
+
+
+def labels_for(buckets: int, partitions: int) -> tuple[int, ...]:
+    """Numbers for buckets that Spark's hash spreads evenly over its shuffle partitions.
+
+    >>> labels_for(4, 2)
+    (0, 1, 2, 4)
+    """
+    most = -(-buckets // partitions)
+    taken = [0] * partitions
+    found: list[int] = []
+    number = 0
+    while len(found) < buckets:
+        partition = murmur3(number) % partitions
+        if taken[partition] < most:
+            taken[partition] += 1
+            found.append(number)
+        number += 1
+    return tuple(found)
+
+
+def murmur3(number: int, seed: int = 42) -> int:
+    """Spark's hash of an int, by which it chooses a shuffle partition.
+
+    >>> murmur3(0), murmur3(1)
+    (933211791, -559580957)
+    """
+    mask = 0xFFFFFFFF
+    mixed = number * 0xCC9E2D51 & mask
+    mixed = (mixed << 15 | mixed >> 17) & mask
+    mixed = mixed * 0x1B873593 & mask
+    h = seed ^ mixed
+    h = (h << 13 | h >> 19) & mask
+    h = (h * 5 + 0xE6546B64) & mask
+    h ^= 4
+    h ^= h >> 16
+    h = h * 0x85EBCA6B & mask
+    h ^= h >> 13
+    h = h * 0xC2B2AE35 & mask
+    h ^= h >> 16
+    return h - (1 << 32) if h >> 31 else h

@@ -1,0 +1,192 @@
+"""Streams: packed by bucket, kept in Spark's checkpoint, and unpacked to rows.
+
+    events -> mapInArrow (Pack) -> groupBy(bucket).applyInPandasWithState (KeepBuckets)
+           -> mapInArrow (Unpack) -> rows
+
+Only the DataFrame API is used. No `withWatermark` is needed: see `keeping`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from slicewise.errors import SpanError
+from slicewise.slicing.settings import as_lateness
+from slicewise.spark.frames import arrow_schema, col, conformed
+from slicewise.spark.keeping import (
+    DROPPED,
+    FORMAT,
+    MADE,
+    METRICS,
+    RESULTS,
+    STATE,
+    KeepBuckets,
+    Keeper,
+    Metrics,
+)
+from slicewise.spark.packing import BUCKET, NOW, PACKED, Pack, labels_for, to_table
+from slicewise.spark.query import check_sendable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+LATE, MEASURED = "late", "__metrics"
+OBSERVED = "slicewise"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is asked of a stream beside windows and aggregates.
+
+    Lengths are in units of the time column. `max_ahead` is `None` when no event is too far ahead.
+    """
+
+    delay: int
+    max_ahead: int | None
+    buckets: int | None
+    keep_late: bool
+
+    @staticmethod
+    def of(watermark: Any, max_ahead: Any, buckets: Any, keep_late: bool) -> Settings:
+        if buckets is not None and (type(buckets) is not int or not 0 < buckets <= 1 << 15):
+            raise SpanError(
+                f"`buckets` is a number of groups of keys, from 1 to 32768; given: {buckets!r}."
+            )
+        delay = 0 if watermark is None else length_of("watermark", watermark)
+        ahead = None if max_ahead is None else length_of("max_ahead", max_ahead)
+        return Settings(delay, ahead, buckets, keep_late)
+
+
+def length_of(name: str, given: Any) -> int:
+    """A length of time in units of the time column."""
+    try:
+        return as_lateness(given)
+    except SpanError as error:
+        raise SpanError(f"`{name}` is a length of time such as '10s'; {error}") from error
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A streaming DataFrame on its way through the buckets.
+
+    `rows` is the schema of what comes out, without the late output; `columns` are those that the
+    buckets need of the events.
+    """
+
+    frame: DataFrame
+    by: tuple[str, ...]
+    time: str
+    columns: Sequence[str]
+    keeper: Keeper
+    rows: StructType
+    made: pa.Schema
+    settings: Settings
+    about: dict[str, Any]
+
+    def run(self) -> DataFrame:
+        """What comes out, when the stream is started."""
+        from pyspark.sql import functions as F
+
+        kept = (
+            self._packed()
+            .groupBy("bucket")
+            .applyInPandasWithState(self._keep(), MADE, STATE, "append", "NoTimeout")
+        )
+        out = self._schema()
+        unpack = Unpack(arrow_schema(out), self.made, self._events(), self.by)
+        measured = F.col(MEASURED)
+        sums = [F.sum(measured[f.name]).alias(f.name) for f in fields(Metrics)]
+        rows = kept.mapInArrow(unpack, out).observe(OBSERVED, *sums)
+        return rows.where(measured.isNull()).drop(MEASURED)
+
+    def _labels(self) -> tuple[int, ...]:
+        partitions = int(self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+        buckets = self.settings.buckets or partitions
+        return labels_for(buckets if self.by else 1, partitions)
+
+    def _events(self) -> pa.Schema:
+        from pyspark.sql.types import StructType
+
+        return arrow_schema(StructType([self.frame.schema[name] for name in self.columns]))
+
+    def _packed(self) -> DataFrame:
+        from pyspark.sql import functions as F
+        from pyspark.sql import types as T
+
+        labels = self._labels()
+        keys = [col(name) for name in self.by]
+        bucket = F.pmod(F.xxhash64(*keys), F.lit(len(labels))) if keys else F.lit(0)
+        columns = [*map(col, self.columns), bucket.cast("int").alias(BUCKET)]
+        ahead = self.settings.max_ahead
+        if not isinstance(self.frame.schema[self.time].dataType, T.DatetimeType):
+            ahead = None  # numbers have nothing to do with the clock
+        if ahead is not None:
+            # The time of the micro-batch, which is the same when it is replayed.
+            columns.append(F.unix_micros(F.current_timestamp()).alias(NOW))
+        pack = Pack(self._events(), self.time, labels, ahead)
+        return self.frame.select(*columns).mapInArrow(pack, PACKED)
+
+    def _keep(self) -> Any:
+        about = {
+            "format": FORMAT,
+            **self.about,
+            "by": list(self.by),
+            "time": self.time,
+            "buckets": len(self._labels()),
+            "schema": self.rows.json(),
+        }
+        settings = self.settings
+        keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
+        check_sendable(keep)
+        # Spark asks for a plain function.
+        return lambda key, frames, state: keep(key, frames, state)
+
+    def _schema(self) -> StructType:
+        """The rows, the late output if it is wanted, and the metrics, which are taken off again."""
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        found = [StructField(f.name, f.dataType) for f in self.rows.fields]
+        if self.settings.keep_late:
+            found.append(
+                StructField(LATE, StructType([self.frame.schema[name] for name in self.columns]))
+            )
+        numbers = StructType([StructField(f.name, LongType()) for f in fields(Metrics)])
+        return StructType([*found, StructField(MEASURED, numbers)])
+
+
+@dataclass(frozen=True)
+class Unpack:
+    """From what buckets hand on to rows of the result, events that were dropped, and metrics."""
+
+    schema: pa.Schema
+    made: pa.Schema
+    events: pa.Schema
+    by: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            kinds, pieces = batch.column("kind").to_pylist(), batch.column("made")
+            for kind, piece in zip(kinds, pieces, strict=True):
+                yield from conformed(self._columns(kind, piece.as_py()), self.schema)
+
+    def _columns(self, kind: int, piece: bytes) -> dict[str, Any]:
+        import pyarrow as pa
+
+        if kind == RESULTS:
+            table = to_table([piece], self.made)
+            known = dict(zip(table.column_names, table.columns, strict=True))
+        elif kind == DROPPED:
+            table = to_table([piece], self.events)
+            known = {name: table.column(name) for name in self.by}
+            known[LATE] = table.to_struct_array().combine_chunks()
+        else:
+            assert kind == METRICS
+            known = {MEASURED: pa.array([json.loads(piece)], self.schema.field(MEASURED).type)}
+        rows = len(next(iter(known.values())))
+        missing = (f for f in self.schema if f.name not in known)
+        return known | {field.name: pa.nulls(rows, field.type) for field in missing}

@@ -1,0 +1,120 @@
+"""`sw.windowed` on streams: an operator per bucket of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from slicewise.slicing.operator import Operator
+from slicewise.slicing.resume import resume
+from slicewise.spark.batch import Windowed
+from slicewise.spark.frames import arrow_schema, fit
+from slicewise.spark.keeping import Keeper, Kept, Metrics
+from slicewise.spark.query import Query
+from slicewise.spark.stream import Settings, Stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class KeepWindows(Keeper):
+    """Windows and aggregates, with how results are emitted."""
+
+    query: Query
+    made: pa.Schema
+    lateness: int
+    emit: Any
+
+    def fresh(self) -> Kept:
+        return WindowsKept(self._operator(), self)
+
+    def resumed(self, snapshot: bytes) -> Kept:
+        return WindowsKept(resume(self._operator(), snapshot, self.query.types), self)
+
+    def _operator(self) -> Operator:
+        self.query.bounds()  # teaches this process the definitions of user-defined aggregates
+        query = self.query
+        return Operator(
+            windows=query.windows,
+            aggs=query.aggs,
+            time=query.time,
+            by=query.by,
+            lateness=self.lateness,
+            emit=self.emit,
+        )
+
+
+class WindowsKept(Kept):
+    """An operator for the keys of a bucket."""
+
+    def __init__(self, operator: Operator, keeper: KeepWindows) -> None:
+        self.operator = operator
+        self.keeper = keeper
+        self.late, self.bad = operator.stats.late_dropped, operator.stats.bad
+
+    def take(self, events: pa.Table) -> None:
+        self.operator.process(self.keeper.query.read(events))
+
+    def advance(self, watermark: int) -> Iterator[pa.Table]:
+        import pyarrow as pa
+
+        table = self.operator.advance_arrow(watermark)
+        if table.num_rows:
+            schema = self.keeper.made
+            arrays = [fit(table.column(field.name), field.type) for field in schema]
+            yield pa.Table.from_arrays(arrays, schema=schema)
+
+    def dropped(self) -> Iterator[pa.Table]:
+        table = self.operator.take_late()
+        if table is not None:
+            yield table
+
+    def snapshot(self) -> bytes:
+        return self.operator.snapshot()
+
+    def measured(self, metrics: Metrics) -> None:
+        stats = self.operator.stats
+        metrics.late += stats.late_dropped - self.late
+        metrics.bad += stats.bad - self.bad
+        metrics.slices = stats.slices
+        metrics.interpreted = sum(not bound.compiled for bound in self.operator._bounds)
+
+
+def windowed_stream(
+    frame: Any,
+    *,
+    by: str | Sequence[str] | None,
+    time: str,
+    windows: Any,
+    aggs: Any,
+    lateness: Any,
+    emit: Any,
+    more: tuple[Any, ...],
+) -> Any:
+    """The windows of a stream; see `sw.windowed`."""
+    settings = Settings.of(*more)
+    emit = emit or "on_close"
+    # An operator refuses what cannot be emitted so.
+    checked = Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit)
+    asked = Windowed.of(frame, by, time, windows, aggs)
+    rows = emitted(asked.schema, emit)
+    keeper = KeepWindows(asked.query, arrow_schema(rows), checked.lateness, emit)
+    columns = frame.columns if settings.keep_late else asked.columns
+    about = {"verb": "windowed", "emit": emit}
+    query = asked.query
+    return Stream(
+        frame, query.by, time, columns, keeper, rows, arrow_schema(rows), settings, about
+    ).run()
+
+
+def emitted(schema: StructType, emit: str) -> StructType:
+    """The schema of emitted rows: final ones are never revised."""
+    from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+    if emit == "final":
+        return schema
+    more = [StructField("revision", LongType()), StructField("retracted", BooleanType())]
+    return StructType([*schema.fields, *more])
