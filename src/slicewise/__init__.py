@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise import agg, errors
 from slicewise.aggregates.base import Aggregate
 from slicewise.spans import rows, units
-from slicewise.verbs import explain, rolling, rolling_by, windowed, windowed_by
+from slicewise.verbs import explain, fold, rolling, rolling_by, windowed, windowed_by
 from slicewise.windows import (
     UserWindow,
     cumulate,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from slicewise.mergers.slide import slide
     from slicewise.slicing.emission import Result
     from slicewise.slicing.operator import Operator
+    from slicewise.spark.upsert import upsert
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "errors",
     "explain",
     "fixed",
+    "fold",
     "mergers",
     "punctuated",
     "rolling",
@@ -48,6 +50,7 @@ __all__ = [
     "threshold",
     "tumbling",
     "units",
+    "upsert",
     "windowed",
     "windowed_by",
 ]
@@ -60,6 +63,7 @@ _LATE = {
     "mergers": None,
     "slide": "slicewise.mergers.slide",
     "testing": None,
+    "upsert": "slicewise.spark.upsert",
 }
 
 

@@ -63,5 +63,9 @@ class MissingDependencyError(SlicewiseError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
 
 
+class TargetError(SlicewiseError, ValueError):
+    """A table that `sw.upsert` cannot keep; the message says why."""
+
+
 class BadRowsWarning(UserWarning):
     """Rows of a table were left out because they have no usable time."""

@@ -10,6 +10,7 @@ from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 
@@ -31,6 +32,9 @@ class Table(Protocol):
 
     def with_columns(self, new: Mapping[str, Column]) -> Any:
         """The table of the user's kind with more columns; its rows stay as they are."""
+
+    def taken(self, places: np.ndarray, names: Sequence[Any]) -> Any:
+        """The table of the user's kind with these of its rows and columns."""
 
 
 def table_of(data: Any) -> Table:

@@ -42,6 +42,9 @@ class ArrowTable:
         schema = pa.schema(fields, metadata=self.data.schema.metadata)
         return type(self.data).from_arrays([*self.data.columns, *arrays], schema=schema)
 
+    def taken(self, places: np.ndarray, names: Sequence[Any]) -> pa.Table | pa.RecordBatch:
+        return self.data.select(list(names)).take(pa.array(places))
+
 
 class DictTable:
     """A dict of columns: lists, numpy arrays or Arrow arrays.
@@ -86,6 +89,16 @@ class DictTable:
 
     def with_columns(self, new: Mapping[str, Column]) -> dict[str, Any]:
         return {**self.data, **self._like_mine(new)}
+
+    def taken(self, places: np.ndarray, names: Sequence[Any]) -> dict[str, Any]:
+        def chosen(values: Any) -> Any:
+            if isinstance(values, pa.Array | pa.ChunkedArray):
+                return values.take(pa.array(places))
+            if isinstance(values, np.ndarray):
+                return values[places]
+            return [values[place] for place in places.tolist()]
+
+        return {name: chosen(self.data[name]) for name in names}
 
     def _like_mine(self, new: Mapping[str, Column]) -> dict[str, Any]:
         known = self.data.values()

@@ -65,6 +65,10 @@ class PandasTable:
         made.attrs = dict(self.data.attrs)
         return made
 
+    def taken(self, places: np.ndarray, names: Sequence[Any]) -> pd.DataFrame:
+        columns = [name for name in names if name in self.data.columns]  # others are in the index
+        return self.data[columns].iloc[places]
+
 
 def _plain(values: np.ndarray) -> Column:
     """The column of a numpy array without objects, by its own memory; NaN and NaT are null."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -36,4 +37,8 @@ class PolarsTable:
     def with_columns(self, new: Mapping[str, Column]) -> pl.DataFrame | pl.LazyFrame:
         added = [pl.Series(name, pl.from_arrow(column.to_arrow())) for name, column in new.items()]
         result = self.data.with_columns(added)
+        return result.lazy() if self.lazy else result
+
+    def taken(self, places: np.ndarray, names: Sequence[Any]) -> pl.DataFrame | pl.LazyFrame:
+        result = self.data.select(names)[places]
         return result.lazy() if self.lazy else result

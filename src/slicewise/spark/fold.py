@@ -1,0 +1,67 @@
+"""Emitted rows in a DataFrame folded to the current answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from slicewise.errors import CapabilityError
+from slicewise.folding import INSTANCE, LATE, REVISION, Layout
+from slicewise.spark.frames import checked, col
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def fold(frame: Any, by: str | Sequence[str] | None = None) -> Any:
+    """`sw.fold` on a DataFrame: lazily, with one shuffle by instance."""
+    layout = layout_of(frame, "fold", by)
+    if not layout.revised:
+        return results(frame, layout) if layout.late else frame
+    current = latest(results(frame, layout), layout).where(~col("retracted"))
+    return current.select(*map(col, layout.columns))
+
+
+def layout_of(frame: DataFrame, verb: str, by: str | Sequence[str] | None) -> Layout:
+    """Which columns say what; refuses streams and what was not emitted by `sw.windowed`."""
+    from pyspark.sql.types import NullType, StructType
+
+    if frame.isStreaming:
+        raise CapabilityError(
+            f"`{verb}` takes rows that a stream has emitted; this is the stream itself, which does "
+            "not end. Write it to a table and fold that, or keep a folded table with "
+            "`stream.writeStream.foreachBatch(sw.upsert(...))`."
+        )
+    names = frame.columns
+    behind = names[names.index("window") :] if "window" in names else []
+    late = LATE in behind and isinstance(frame.schema[LATE].dataType, StructType | NullType)
+    layout = Layout.of(names, by, late=late)
+    checked(frame, [*layout.columns, *(REVISION if layout.revised else ())])
+    return layout
+
+
+def results(frame: DataFrame, layout: Layout) -> DataFrame:
+    """The rows that are no dropped events, without the column that hands those out."""
+    if not layout.late:
+        return frame
+    kept = [name for name in frame.columns if name != LATE]
+    return frame.where(col(INSTANCE[0]).isNotNull()).select(*map(col, kept))
+
+
+def latest(frame: DataFrame, layout: Layout) -> DataFrame:
+    """The last revision of each instance, retractions among them.
+
+    Rows are reduced before the shuffle, so that only one per instance and partition crosses it.
+    """
+    from pyspark.sql import functions as F
+
+    # Fields are numbered: names that differ only in case would be one to Spark.
+    rest = [*layout.values, *REVISION]
+    fields = [col(name).alias(f"v{k}") for k, name in enumerate(rest)]
+    newest = F.max_by(F.struct(*fields), col("revision"))
+    # Keys are numbered too, so that none has the name of what is kept of the rest.
+    named = [col(name).alias(f"k{k}") for k, name in enumerate(layout.identity)]
+    grouped = frame.groupBy(*named).agg(newest.alias("rest"))
+    found = {name: F.col(f"k{k}") for k, name in enumerate(layout.identity)}
+    found |= {name: F.col("rest").getField(f"v{k}") for k, name in enumerate(rest)}
+    return grouped.select(*(found[name].alias(name) for name in (*layout.columns, *REVISION)))
