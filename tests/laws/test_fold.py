@@ -58,15 +58,11 @@ def by_instance(rows: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
 def the_answer(made: dict[str, Any], script: list[Step]) -> dict[Any, dict[str, Any]]:
     """The definition's answer for all events that were not dropped."""
     oracle = Oracle(**made)
-    events = []
     for verb, given_ in script:
-        if verb == "process":
-            oracle.process(given_)
-            events += given_
-        else:
-            oracle.advance(given_)
+        oracle.process(given_) if verb == "process" else oracle.advance(given_)
     dropped = {id(row) for row in oracle.late}
-    accepted = [row for row in events if id(row) not in dropped]
+    batches: list[Any] = [given_ for verb, given_ in script if verb == "process"]
+    accepted = [row for batch in batches for row in batch if id(row) not in dropped]
     return windowed_rows(accepted, windows=made["windows"], aggs=AGGS, time="t", by="k")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # The name of an instance as one short text: in SQL no null equals another, so that a unique index
 # over the keys would let a null key in again and again.
-IDENTITY = "instance_id"
+IDENTITY = "slicewise_instance"
 # PostgreSQL cuts names at 63 characters, and `_revisions` is appended.
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,51}")
 ROWS = 10_000
@@ -92,7 +92,8 @@ class SqlUpsert(ABC):
 
     def _prepare(self, cursor: Any, layout: Layout, schema: pa.Schema) -> list[str]:
         """Make the table, or add the columns that it lacks; returns its columns."""
-        wanted = {name: self.kinds[family(schema.field(name).type)] for name in layout.columns}
+        named = (*layout.identity, *layout.values)  # keys first, wherever they come from
+        wanted = {name: self.kinds[family(schema.field(name).type)] for name in named}
         if not self.exists(cursor, self.table + "_revisions"):
             if self.exists(cursor, self.table):
                 raise TargetError(
@@ -104,8 +105,8 @@ class SqlUpsert(ABC):
             kinds |= {"retracted": self.kinds["boolean"] + " not null"}
             defined = ", ".join(f"{_doubled(name)} {kind}" for name, kind in kinds.items())
             cursor.execute(f"create table {self._all} ({defined})")
-            self.show(cursor, layout.columns)
-            return [*layout.columns, *REVISION]
+            self.show(cursor, named)
+            return [*named, *REVISION]
         cursor.execute(f"select * from {self._all} limit 0")
         known = [entry[0] for entry in cursor.description][1:]
         keys = known[: known.index("window")]
@@ -114,7 +115,7 @@ class SqlUpsert(ABC):
                 f"The table {self.table!r} has the keys {keys}; this stream has "
                 f"{list(layout.keys)}. Use another table."
             )
-        added = [name for name in layout.columns if name not in known]
+        added = [name for name in named if name not in known]
         for name in added:
             cursor.execute(f"alter table {self._all} add column {_doubled(name)} {wanted[name]}")
         columns = [*known, *added]

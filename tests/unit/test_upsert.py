@@ -1,0 +1,326 @@
+"""Tables that `sw.upsert` keeps in databases, without Spark.
+
+Each test runs on SQLite, and on a PostgreSQL server where the programs of one are installed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import pickle
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+import slicewise as sw
+from slicewise.errors import CapabilityError, MissingDependencyError, TargetError
+from slicewise.spark.sql_stores import PostgresUpsert, SqliteUpsert, SqlUpsert
+from tests.unit.postgres import programs, server
+from tests.unit.test_fold import CURRENT, EMITTED
+
+POSTGRES = programs()
+DATABASES = ["sqlite", *(["postgresql"] if POSTGRES else [])]
+
+Row = dict[str, Any]
+
+
+class Database:
+    """A database to keep tables in, and to ask what is in them."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def keep(self, table: str, by: Any = None) -> SqlUpsert:
+        made = sw.upsert(self.url, table=table, by=by)
+        assert isinstance(made, SqlUpsert)
+        return made
+
+    def ask(self, question: str) -> list[Row]:
+        connection: Any
+        if self.url.startswith("sqlite"):
+            connection = sqlite3.connect(self.url.removeprefix("sqlite:///"))
+        else:
+            connection = psycopg.connect(self.url, autocommit=True)
+        with closing(connection):
+            cursor = connection.cursor()
+            cursor.execute(question)
+            if cursor.description is None:
+                return []
+            names = [entry[0] for entry in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    assert POSTGRES is not None
+    with server(POSTGRES) as url:
+        yield url
+
+
+@pytest.fixture(params=DATABASES)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    if request.param == "sqlite":
+        yield Database(f"sqlite:///{tmp_path}/answers.db")
+        return
+    made = Database(request.getfixturevalue("address"))
+    made.ask("drop schema public cascade")
+    made.ask("create schema public")
+    yield made
+
+
+def rows_of(table: dict[str, list[Any]]) -> list[Row]:
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
+def test_the_table_is_the_current_answer(database: Database) -> None:
+    keep = database.keep("windows")
+    keep.take(pa.table(EMITTED))
+    assert database.ask("select * from windows order by n") == rows_of(CURRENT)
+
+
+@pytest.mark.parametrize("order", [[*range(7)], [6, 5, 4, 3, 2, 1, 0], [3, 0, 5, 1, 4, 6, 2]])
+def test_neither_repeated_nor_older_rows_change_it(database: Database, order: list[int]) -> None:
+    keep, emitted = database.keep("windows"), pa.table(EMITTED)
+    for place in [*order, *order]:
+        keep.take(emitted.slice(place, 1))
+        keep.take(emitted.slice(place, 1))
+    assert database.ask("select * from windows order by n") == rows_of(CURRENT)
+
+
+def test_what_was_retracted_is_remembered_and_can_come_back(database: Database) -> None:
+    keep, emitted = database.keep("windows"), pa.table(EMITTED)
+    keep.take(emitted.take([1, 4]))
+    assert database.ask("select * from windows") == []
+    keep.take(emitted.slice(1, 1))
+    assert database.ask("select * from windows") == []
+    assert database.ask("select revision, n from windows_revisions") == [{"revision": 1, "n": None}]
+    keep.take(emitted.slice(5, 1))
+    assert database.ask("select n from windows") == [{"n": 6}]
+
+
+def test_final_rows_have_no_revisions(database: Database) -> None:
+    keep, final = database.keep("windows"), pa.table(CURRENT)
+    keep.take(final)
+    keep.take(final)
+    assert database.ask("select * from windows order by n") == rows_of(CURRENT)
+
+
+def test_a_first_batch_without_rows_makes_the_table(database: Database) -> None:
+    keep = database.keep("windows")
+    keep.take(pa.table(EMITTED).slice(0, 0))
+    assert database.ask("select * from windows") == []
+
+
+def test_values_of_every_type(database: Database) -> None:
+    zone = dt.timezone(dt.timedelta(hours=-5))
+    instant = dt.datetime(2026, 3, 1, 7, 0, 0, 250_000, zone)
+    moment, day = dt.datetime(2026, 3, 1, 12), dt.date(2026, 3, 1)
+    columns: dict[str, pa.Array] = {
+        "at": pa.array([instant], pa.timestamp("us", "America/New_York")),
+        "moment": pa.array([moment], pa.timestamp("us")),
+        "day": pa.array([day]),
+        "hour": pa.array([dt.time(7, 30)]),
+        "money": pa.array([Decimal("1.20")]),
+        "raw": pa.array([b"\x00\x01"]),
+        "yes": pa.array([True]),
+        "window": pa.array(["w"]),
+        "start": pa.array([moment], pa.timestamp("us")),
+        "end": pa.array([moment], pa.timestamp("us")),
+        "big": pa.array([2**62]),
+        "part": pa.array([0.5]),
+        "long": pa.array([dt.timedelta(seconds=2)], pa.duration("us")),
+        "all": pa.array([[1.5, math.nan, None, math.inf]]),
+        "pair": pa.array([{"x": 1, "at": day}]),
+        "tally": pa.array([{"p": 2}], pa.map_(pa.string(), pa.int64())),
+        "word": pa.array(["é'\"%s"]).dictionary_encode(),
+        "never": pa.nulls(1),
+    }
+    keep = database.keep("windows")
+    for _ in range(2):  # every type of key is found again
+        keep.take(pa.table(columns))
+    [row] = database.ask("select * from windows")
+    assert list(row) == list(columns)
+    assert json.loads(row["all"]) == [1.5, "NaN", None, "Infinity"]
+    assert json.loads(row["pair"]) == {"x": 1, "at": "2026-03-01"}
+    assert json.loads(row["tally"]) in ({"p": 2}, [["p", 2]])
+    assert row["word"] == "é'\"%s"
+    assert (row["big"], row["part"], row["long"], row["never"]) == (2**62, 0.5, 2_000_000, None)
+    assert bytes(row["raw"]) == b"\x00\x01"
+    assert row["yes"] == 1
+    if database.url.startswith("sqlite"):
+        assert row["at"] == "2026-03-01 12:00:00.250000+00:00"
+        assert (row["moment"], row["day"]) == ("2026-03-01 12:00:00", "2026-03-01")
+        assert (row["hour"], row["money"]) == ("07:30:00", "1.20")
+    else:
+        assert (row["at"], row["moment"], row["day"]) == (instant, moment, day)
+        assert (row["hour"], row["money"]) == (dt.time(7, 30), Decimal("1.20"))
+
+
+def test_null_nan_and_zero_keys_are_one_instance_each(database: Database) -> None:
+    keys = [None, math.nan, 0.0, None, math.nan, -0.0]
+    table: dict[str, list[Any]] = {"k": keys, "window": ["w"] * 6, "start": [0] * 6, "end": [1] * 6}
+    table |= {"n": [1, 2, 3, 4, 5, 6], "revision": [0] * 3 + [1] * 3, "retracted": [False] * 6}
+    keep = database.keep("windows")
+    keep.take(pa.table(table).slice(0, 3))
+    keep.take(pa.table(table).slice(3, 3))
+    assert database.ask("select n from windows order by n") == [{"n": 4}, {"n": 5}, {"n": 6}]
+
+
+def test_keys_that_look_alike_are_different_instances(database: Database) -> None:
+    table: dict[str, list[Any]] = {"a": ["x,y", "x", "null", None], "b": ["z", "y,z", None, "null"]}
+    table |= {"window": ["w"] * 4, "start": [0] * 4, "end": [1] * 4, "n": [1, 2, 3, 4]}
+    database.keep("windows").take(pa.table(table))
+    assert len(database.ask("select * from windows")) == 4
+
+
+def test_columns_may_have_any_name(database: Database) -> None:
+    names = {"k": "select", "n": 'a "b" %s %d.e?'}
+    odd = pa.table({names.get(name, name): values for name, values in EMITTED.items()})
+    keep = database.keep("windows")
+    keep.take(odd)
+    keep.take(odd)
+    found = {tuple(row) for row in database.ask("select * from windows")}
+    assert found == {("select", "window", "start", "end", 'a "b" %s %d.e?')}
+
+
+def test_aggregates_may_come_and_go(database: Database) -> None:
+    keep, emitted = database.keep("windows"), pa.table(EMITTED)
+    keep.take(emitted.slice(0, 3))
+    keep.take(emitted.slice(3).rename_columns({"n": "m"}))
+    found = database.ask("select * from windows order by m")
+    assert found == [
+        {"k": "a", "window": "w", "start": 0, "end": 5, "n": None, "m": 4},
+        {"k": None, "window": "w", "start": 0, "end": 5, "n": None, "m": 6},
+    ]
+
+
+def test_other_keys_are_refused_and_change_nothing(database: Database) -> None:
+    database.keep("windows").take(pa.table(EMITTED))
+    other = pa.table({"j": [1] * 7, **EMITTED})
+    message = r"The table 'windows' has the keys \['k'\]; this stream has \['j', 'k'\]"
+    with pytest.raises(TargetError, match=message):
+        database.keep("windows").take(other)
+    assert len(database.ask("select * from windows")) == 2
+
+
+def test_keys_may_be_named(database: Database) -> None:
+    moved = pa.table({name: EMITTED[name] for name in [*list(EMITTED)[1:], "k"]})
+    keep = database.keep("windows", by="k")
+    keep.take(moved)
+    keep.take(moved)
+    assert len(database.ask("select * from windows")) == 2
+
+
+def test_a_table_of_somebody_else_is_left_alone(database: Database) -> None:
+    database.ask("create table windows (x integer)")
+    with pytest.raises(TargetError, match=r"has a table 'windows' that `sw\.upsert` did not make"):
+        database.keep("windows").take(pa.table(EMITTED))
+    assert database.ask("select * from windows") == []
+
+
+def test_a_batch_that_fails_leaves_nothing_behind(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, emitted = database.keep("windows"), pa.table(EMITTED)
+    keep.take(emitted.slice(0, 1))
+    monkeypatch.setattr("slicewise.spark.sql_stores.ROWS", 1)
+    values, calls = SqlUpsert._values, []
+
+    def failing(self: SqlUpsert, *arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise RuntimeError("out of luck")
+        return values(self, *arguments)
+
+    monkeypatch.setattr(SqlUpsert, "_values", failing)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        keep.take(emitted)
+    assert database.ask("select n from windows") == [{"n": 1}]
+    keep.take(emitted)
+    assert len(database.ask("select n from windows")) == 2
+
+
+def test_a_table_may_be_in_a_schema_where_there_are_any(database: Database) -> None:
+    schema = ""
+    if database.url.startswith("postgresql"):
+        schema = "answers."
+        database.ask("drop schema if exists answers cascade")
+        database.ask("create schema answers")
+    database.keep(f"{schema}windows").take(pa.table(EMITTED))
+    assert len(database.ask(f"select * from {schema}windows")) == 2
+
+
+def test_the_statement_that_keeps_a_row() -> None:
+    keep = PostgresUpsert("postgresql://localhost/db", "public.windows", None)
+    assert keep.statement(["k", "50%", "revision"]) == (
+        'insert into "public"."windows_revisions" ("slicewise_instance", "k", "50%%", "revision") '
+        'values (%s, %s, %s, %s) on conflict ("slicewise_instance") do update set '
+        '"k" = excluded."k", "50%%" = excluded."50%%", "revision" = excluded."revision" '
+        'where excluded."revision" > "public"."windows_revisions"."revision"'
+    )
+
+
+def test_an_absolute_path_has_four_slashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url in ("sqlite:///near.db", f"sqlite:///{tmp_path}/far.db"):
+        keep = sw.upsert(url, table="windows")
+        assert isinstance(keep, SqliteUpsert)
+        keep.take(pa.table(EMITTED))
+    assert {path.name for path in tmp_path.iterdir()} == {"near.db", "far.db"}
+
+
+def test_it_can_be_sent_elsewhere_and_shows_no_password() -> None:
+    keep = sw.upsert("postgresql://me:secret@server/db", table="windows")
+    assert repr(pickle.loads(pickle.dumps(keep))) == (
+        "upsert('postgresql://...@server/db', table='windows')"
+    )
+    assert repr(sw.upsert("/data/answers")) == "upsert('/data/answers')"
+
+
+@pytest.mark.parametrize("target", ["s3a://bucket/answers", "mysql://server/db", ""])
+def test_an_unknown_target_is_refused(target: str) -> None:
+    with pytest.raises(TargetError, match="`upsert` knows a folder for Parquet files, 'sqlite:"):
+        sw.upsert(target)
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite://answers.db"])
+def test_sqlite_without_a_file_is_refused(url: str) -> None:
+    with pytest.raises(TargetError, match="SQLite is named by its file"):
+        sw.upsert(url, table="windows")
+
+
+@pytest.mark.parametrize("table", ["", "1st", "a b", 'a"b', "a;b", "x" * 53, "a.b", "a.b.c"])
+def test_a_bad_name_of_a_table_is_refused(table: str) -> None:
+    with pytest.raises(TargetError, match="The name of a table has at most 52 letters"):
+        sw.upsert("sqlite:///answers.db", table=table)
+    if table != "a.b":
+        with pytest.raises(TargetError, match="after a schema and a dot"):
+            sw.upsert("postgresql://server/db", table=table)
+
+
+def test_a_database_needs_the_name_of_a_table_and_a_folder_has_none() -> None:
+    with pytest.raises(TargetError, match="needs the name of a `table`; given: None"):
+        sw.upsert("sqlite:///answers.db")
+    with pytest.raises(TargetError, match="`table` is for databases; given: 'windows'"):
+        sw.upsert("answers", table="windows")
+
+
+def test_without_the_driver_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'slicewise\[postgres\]'"):
+        sw.upsert("postgresql://server/db", table="windows")
+
+
+def test_a_database_is_read_by_its_own_means() -> None:
+    spark: Any = None
+    with pytest.raises(CapabilityError, match="`select \\* from windows`"):
+        sw.upsert("sqlite:///answers.db", table="windows").read(spark)
