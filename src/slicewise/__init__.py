@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from slicewise.mergers.slide import slide
     from slicewise.slicing.emission import Result
     from slicewise.slicing.operator import Operator
+    from slicewise.spark.draining import drain
     from slicewise.spark.upsert import upsert
 
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ __all__ = [
     "UserWindow",
     "agg",
     "cumulate",
+    "drain",
     "errors",
     "explain",
     "fixed",
@@ -60,6 +62,7 @@ __all__ = [
 _LATE = {
     "Operator": "slicewise.slicing.operator",
     "Result": "slicewise.slicing.emission",
+    "drain": "slicewise.spark.draining",
     "mergers": None,
     "slide": "slicewise.mergers.slide",
     "testing": None,

@@ -31,6 +31,10 @@ def rolling(
     time: str,
     over: Any,
     aggs: Aggregate | Sequence[Aggregate],
+    watermark: Any = None,
+    buckets: int | None = None,
+    keep_late: bool = False,
+    max_ahead: Any = "1d",
 ) -> Data:
     """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
 
@@ -44,6 +48,9 @@ def rolling(
     of the time column (microseconds for timestamps), or `sw.rows(n)`. The new columns are
     called `<output of the aggregate>_<span>`.
 
+    On a streaming DataFrame each row comes out once the watermark, which is `watermark` behind the
+    newest event, has passed it; the other arguments are those of `sw.windowed` on a stream.
+
     >>> import slicewise as sw
     >>> table = {"t": [1, 2, 2, 9], "x": [3, 1, 4, 2]}
     >>> found = sw.rolling(table, time="t", over=[5, sw.rows(2)], aggs=sw.agg.sum("x"))
@@ -51,9 +58,17 @@ def rolling(
     ([3, 8, 8, 2], [3, 4, 5, 6])
     """
     if is_spark(data):
-        from slicewise.spark.rolling import rolling as on_spark
+        from slicewise.spark.rolling import rolling as bounded
+        from slicewise.spark.rolling_stream import rolling_stream
 
-        answered: Data = on_spark(data, by=by, time=time, over=over, aggs=aggs)
+        query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs}
+        answered: Data
+        if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
+            answered = rolling_stream(
+                data, **query, more=(watermark, max_ahead, buckets, keep_late)
+            )
+        else:
+            answered = bounded(data, **query)
         return answered
     from slicewise.tables import table_of
 

@@ -1,0 +1,257 @@
+"""`sw.rolling` on streams: each event with its trailing aggregates, once the watermark passes it.
+
+A bucket keeps the events that wait for the watermark, with all their columns, and of those that
+have been answered what aggregates read, as far back as windows to come can reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.aggregates.base import Aggregate
+from slicewise.columns import Column
+from slicewise.errors import SnapshotError
+from slicewise.grouping import encode
+from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
+from slicewise.slicing.describe import aggregate_described, aggregate_of, chosen
+from slicewise.slicing.events import usable_times
+from slicewise.slicing.triggers import BEGINNING
+from slicewise.spans import Duration, Rows, Span, Ticks
+from slicewise.spark.frames import arrow_schema, fit
+from slicewise.spark.keeping import Keeper, Kept, Metrics
+from slicewise.spark.query import Query
+from slicewise.spark.rolling import Rolling
+from slicewise.spark.stream import Settings, Stream
+from slicewise.times import times_of
+from slicewise.trailing import rolling_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class KeepTrailing(Keeper):
+    """Spans and aggregates; `made` is the schema of the rows with their new columns."""
+
+    query: Query
+    spans: tuple[Span, ...]
+    reach: int
+    made: pa.Schema
+
+    @cached_property
+    def reads(self) -> list[str]:
+        """The columns that windows to come need of the events behind the watermark."""
+        used = [column for agg in self.query.aggs for column in agg.columns]
+        return list(dict.fromkeys([*self.query.by, self.query.time, *used]))
+
+    @property
+    def rows(self) -> int:
+        """How many rows of a key the next one reaches back to."""
+        return max((span.count for span in self.spans if isinstance(span, Rows)), default=1) - 1
+
+    def fresh(self) -> Kept:
+        self.query.bounds()  # teaches this process the definitions of user-defined aggregates
+        return TrailingKept(self)
+
+    def resumed(self, snapshot: bytes) -> Kept:
+        source = BlobReader(snapshot)
+        header = source.header
+        if self.reach > header["reach"] or self.rows > header["rows"]:
+            raise SnapshotError(
+                f"The checkpoint keeps events for spans up to {header['reach']} and "
+                f"{header['rows'] + 1} rows; the spans of this query reach back over {self.reach} "
+                f"and {self.rows + 1} rows. Give no longer spans than before, or start with a new "
+                "checkpoint."
+            )
+        kept = TrailingKept(self)
+        self.query.bounds()
+        kept.watermark = header["watermark"]
+        kept.before, kept.waiting = (
+            table_of(source.get_bytes(header[name])) for name in ("before", "waiting")
+        )
+        missing = set(self.reads) - set(kept.before.column_names)
+        if missing:
+            shown = ", ".join(sorted(map(repr, missing)))
+            raise SnapshotError(
+                f"The checkpoint keeps nothing of the column {shown}, so aggregates of it would "
+                "miss the events before. Leave it out, or start with a new checkpoint."
+            )
+        kept.before = kept.before.select(self.reads)
+        return kept
+
+
+class TrailingKept(Kept):
+    """The events of a bucket that wait, and those that windows to come reach back to."""
+
+    def __init__(self, keeper: KeepTrailing) -> None:
+        self.keeper = keeper
+        self.watermark = BEGINNING
+        self.before: pa.Table | None = None
+        self.waiting: pa.Table | None = None
+        self.late: list[pa.Table] = []
+        self.timeless: list[pa.Table] = []
+
+    def _times(self, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        name = self.keeper.query.time
+        times = usable_times(Column.from_arrow(table.column(name)), name)
+        usable = np.ones(table.num_rows, np.bool_) if times.usable is None else times.usable
+        return times.values, usable
+
+    def take(self, events: pa.Table) -> None:
+        import pyarrow as pa
+
+        events = self.keeper.query.read(events)
+        times, usable = self._times(events)
+        late = usable & (times < self.watermark)
+        if late.any():
+            self.late.append(events.filter(pa.array(late)))
+        if not usable.all():
+            self.timeless.append(events.filter(pa.array(~usable)))
+        good = usable & ~late
+        new = events if good.all() else events.filter(pa.array(good))
+        self.waiting = new if self.waiting is None else pa.concat_tables([self.waiting, new])
+
+    def advance(self, watermark: int) -> Iterator[pa.Table]:
+        import pyarrow as pa
+
+        for table in self.timeless:
+            yield self._answered(table, [pa.nulls(table.num_rows, f.type) for f in self._new])
+        self.watermark = max(self.watermark, watermark)
+        if self.waiting is None:
+            return
+        waiting = self.waiting.combine_chunks()
+        times, _ = self._times(waiting)
+        due = times < self.watermark
+        if not due.any():
+            return
+        ready = waiting.filter(pa.array(due))
+        self.waiting = waiting.filter(pa.array(~due))
+        yield from self._due(ready)
+
+    def _due(self, ready: pa.Table) -> Iterator[pa.Table]:
+        """The answers of events that have none after them to come in their windows."""
+        import pyarrow as pa
+
+        query = self.keeper.query
+        read = ready.select(self.keeper.reads)
+        known = 0 if self.before is None else self.before.num_rows
+        used = read if self.before is None else pa.concat_tables([self.before, read])
+        used = used.combine_chunks()
+        times = times_of(Column.from_arrow(used.column(query.time)), query.time)
+        columns = {n: Column.from_arrow(used.column(n)) for a in query.aggs for n in a.columns}
+        keys = [used.column(name) for name in query.by]
+        found = rolling_columns(keys, times, columns, self.keeper.spans, query.aggs)
+        part = np.arange(known, used.num_rows)
+        new = [
+            fit(column.take(part).to_arrow(), field.type)
+            for column, field in zip(found, self._new, strict=True)
+        ]
+        self.before = used.filter(pa.array(self._needed(keys, times.values)))
+        yield self._answered(ready, new)
+
+    def _needed(self, keys: Sequence[Any], times: np.ndarray) -> np.ndarray:
+        """Which events windows to come reach back to."""
+        needed: np.ndarray = times > self.watermark - self.keeper.reach
+        if self.keeper.rows:
+            codes, _ = encode(keys)
+            groups = np.zeros(len(times), np.int64) if codes is None else codes
+            order = np.lexsort([times, groups])
+            ends = np.append(np.flatnonzero(np.diff(groups[order])), len(order) - 1)
+            place = ends[np.searchsorted(ends, np.arange(len(order)))] - np.arange(len(order))
+            needed[order[place < self.keeper.rows]] = True
+        return needed
+
+    @property
+    def _new(self) -> list[pa.Field]:
+        count = len(self.keeper.query.aggs) * len(self.keeper.spans)
+        return list(self.keeper.made)[-count:]
+
+    def _answered(self, rows: pa.Table, new: list[Any]) -> pa.Table:
+        import pyarrow as pa
+
+        schema = self.keeper.made
+        passed = [fit(rows.column(f.name), f.type) for f in list(schema)[: -len(new)]]
+        return pa.Table.from_arrays([*passed, *new], schema=schema)
+
+    def dropped(self) -> Iterator[pa.Table]:
+        yield from self.late
+
+    def snapshot(self) -> bytes:
+        import pyarrow as pa
+
+        keeper, types = self.keeper, self.keeper.query.types
+        before = self.before
+        if before is None:
+            before = pa.schema([(name, types[name]) for name in keeper.reads]).empty_table()
+        waiting = self.waiting
+        if waiting is None:
+            events = list(keeper.made)[: -len(self._new)]
+            waiting = pa.schema([(f.name, types[f.name]) for f in events]).empty_table()
+        out = BlobWriter()
+        header = {
+            "reach": keeper.reach,
+            "rows": keeper.rows,
+            "watermark": self.watermark,
+            "spans": [said(span) for span in keeper.spans],
+            "aggs": [aggregate_described(agg) for agg in keeper.query.aggs],
+            "before": out.put_bytes(table_bytes(before)),
+            "waiting": out.put_bytes(table_bytes(waiting)),
+        }
+        return out.blob(header)
+
+    def measured(self, metrics: Metrics) -> None:
+        metrics.late += sum(table.num_rows for table in self.late)
+        metrics.bad += sum(table.num_rows for table in self.timeless)
+        kept = (self.before, self.waiting)
+        metrics.slices = sum(table.num_rows for table in kept if table is not None)
+        metrics.interpreted = sum(not bound.compiled for bound in self.keeper.query.bounds())
+
+
+def restored(blob: bytes, schema: pa.Schema, about: dict[str, Any], aggs: Any) -> Kept:
+    """What a bucket keeps, made from its snapshot alone; aggregates of one's own may be given."""
+    source = BlobReader(blob)
+    header = source.header
+    found = chosen(
+        "aggs", header["aggs"], aggs, aggregate_described, aggregate_of, lambda agg: agg.output
+    )
+    waiting = table_of(source.get_bytes(header["waiting"]))
+    types = {field.name: field.type for field in waiting.schema}
+    query = Query.of((), found, about["time"], about["by"], types)
+    spans = tuple(SPANS[kind](count) for kind, count in header["spans"])
+    return KeepTrailing(query, spans, header["reach"], schema).resumed(blob)
+
+
+SPANS: dict[str, Any] = {"time": Duration, "ticks": Ticks, "rows": Rows}
+
+
+def said(span: Span) -> tuple[str, int]:
+    """A span in plain words."""
+    if isinstance(span, Duration):
+        return "time", span.microseconds
+    assert isinstance(span, Ticks | Rows)
+    return ("rows" if isinstance(span, Rows) else "ticks"), span.count
+
+
+def rolling_stream(
+    frame: Any,
+    *,
+    by: str | Sequence[str] | None,
+    time: str,
+    over: Any,
+    aggs: Aggregate | Sequence[Aggregate],
+    more: tuple[Any, ...],
+) -> Any:
+    """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
+    settings = Settings.of(*more)
+    asked = Rolling.of(frame, by, time, over, aggs)
+    made = arrow_schema(asked.schema)
+    keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
+    about = {"verb": "rolling"}
+    return Stream(
+        frame, asked.query.by, time, frame.columns, keeper, asked.schema, made, settings, about
+    ).run()
