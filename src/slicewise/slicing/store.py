@@ -21,6 +21,7 @@ from slicewise.slicing.runs import Runs
 from slicewise.slicing.slicer import Sliced
 
 ROWS = parts.rows()
+FAILED = object()  # the state of an instance whose slices could not be combined
 
 
 class Store:
@@ -37,6 +38,9 @@ class Store:
         self.combines = 0
         # Aggregates, by number, that know events from a time on, and not those before it.
         self.since: dict[int, int] = {}
+        # Whether an error in the code of an aggregate makes a result null, and how many it made so.
+        self.forgiving = False
+        self.failed = 0
 
     def add(self, sliced: Sliced, columns: Mapping[str, Column]) -> None:
         """Add the events of a batch to their slices, then fuse the slices that became one."""
@@ -99,12 +103,27 @@ class Store:
         merged = []
         for component, states in zip(self.components, self.states, strict=True):
             if states is not None:
-                merged.append(self._merge(component.algebra, states, left, right))
+                merged.append(self._merged(component.algebra, states, left, right))
                 continue
             # Every count without a null is that of the rows.
             rows = (self.rows(left, right),) if rows is None else rows
             merged.append(rows)
         return merged
+
+    def _merged(self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray) -> States:
+        """Merge; where only some ranges can be, the others get a state that cannot be lowered."""
+        try:
+            return self._merge(algebra, S, left, right)
+        except Exception:
+            if not self.forgiving or algebra.compiled:
+                raise
+        out: States = algebra.new(len(left))
+        for row in range(len(left)):
+            try:
+                out[0][row] = self._merge(algebra, S, left[row:][:1], right[row:][:1])[0][0]
+            except Exception:
+                out[0][row] = FAILED
+        return out
 
     def _merge(self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray) -> States:
         out: States = algebra.new(len(left))
@@ -136,9 +155,28 @@ class Store:
     def lower(self, states: Sequence[States]) -> list[Column]:
         """The results of every aggregate, given the merged states of every component."""
         return [
-            bound.lower([states_of(c, self.components, states) for c in bound.components])
+            self._lowered(bound, [states_of(c, self.components, states) for c in bound.components])
             for bound in self.bounds
         ]
+
+    def _lowered(self, bound: Bound, states: Sequence[States]) -> Column:
+        try:
+            return bound.lower(states)
+        except Exception:
+            if not self.forgiving:
+                raise
+        import pyarrow as pa
+
+        values = []
+        for row in range(len(states[0][0])):
+            try:
+                alone = [tuple(array[row : row + 1] for array in S) for S in states]
+                values += bound.lower(alone).tolist()
+            except Exception:
+                self.failed += 1
+                values.append(None)
+        kind = bound.lower([c.algebra.new(0) for c in bound.components]).type
+        return Column.from_arrow(pa.array(values, None if pa.types.is_null(kind) else kind))
 
     def forget(self, slots: np.ndarray) -> None:
         """Let go of objects in slots that are no longer used."""

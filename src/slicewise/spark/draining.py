@@ -25,14 +25,14 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
     changes: a stream can go on from it afterwards.
 
     Aggregates and windows of one's own that cannot be imported by name on the workers, such as
-    those of a notebook, are given again with `aggs` and `windows`, all of them as they were. Spark's
-    active session reads the checkpoint unless another is given.
+    those of a notebook, are given again with `aggs` and `windows`, all of them as they were.
+    Spark's active session reads the checkpoint unless another is given.
     """
     from pyspark.sql.types import StructType
 
     session = spark or _session()
     states = session.read.format("statestore").load(str(checkpoint))
-    if "groupState" not in states.schema["value"].dataType.fieldNames():  # type: ignore[attr-defined]
+    if "groupState" not in states.schema["value"].dataType.fieldNames():
         raise SnapshotError(_strange(checkpoint))
     kept = states.select("value.groupState.about", "value.groupState.kept")
     first = kept.select("about").first()

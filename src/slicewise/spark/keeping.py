@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import SnapshotError
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.packing import AHEAD, EVENTS, to_bytes, to_table
+from slicewise.spark.sifting import sifted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,7 @@ class Metrics:
     slices: int = 0
     state_bytes: int = 0
     interpreted: int = 0
+    failed: int = 0
 
 
 class Kept(ABC):
@@ -98,12 +100,11 @@ class KeepBuckets:
     ) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        (about, snapshot) = state.get if state.exists else ("", None)
+        about, snapshot = state.get if state.exists else ("", None)
         newest = self._known(json.loads(about)) if about else BEGINNING
         batch = Arrived.of(frames)
         newest = max(newest, batch.newest)
-        kept = self.keeper.fresh() if snapshot is None else self.keeper.resumed(bytes(snapshot))
-        made, metrics = self._step(kept, batch, newest)
+        kept, made, metrics = self._step(snapshot, batch, newest)
         blob = kept.snapshot()
         metrics.state_bytes = len(blob)
         kept.measured(metrics)
@@ -113,20 +114,33 @@ class KeepBuckets:
         yield pd.DataFrame({"kind": list(kinds), "made": list(packed)})
 
     def _step(
-        self, kept: Kept, batch: Arrived, newest: int
-    ) -> tuple[list[tuple[int, bytes]], Metrics]:
+        self, snapshot: bytes | None, batch: Arrived, newest: int
+    ) -> tuple[Kept, list[tuple[int, bytes]], Metrics]:
         events = to_table(batch.packed[EVENTS], self.schema)
-        ahead = to_table(batch.packed[AHEAD], self.schema)
-        metrics = Metrics(events=events.num_rows + ahead.num_rows, bad=ahead.num_rows)
-        if events.num_rows:
-            kept.take(events)
+        bad = [to_table(batch.packed[AHEAD], self.schema)]
+        count = events.num_rows + bad[0].num_rows
+        kept = self._kept(snapshot)
+        try:
+            if events.num_rows:
+                kept.take(events)
+        except Exception:
+            good, refused = sifted(
+                events, self.about["by"], lambda some: self._kept(snapshot).take(some)
+            )
+            bad.append(refused)
+            kept = self._kept(snapshot)
+            if good.num_rows:
+                kept.take(good)
         made = []
         if newest > BEGINNING:
             made = [(RESULTS, piece) for piece in pieces(kept.advance(newest - self.delay))]
-        out = [ahead, *kept.dropped()]
+        out = [*bad, *kept.dropped()]  # asked for in any case: it is forgotten then
         if self.keep_late:
             made += [(DROPPED, piece) for piece in pieces(out)]
-        return made, metrics
+        return kept, made, Metrics(events=count, bad=sum(table.num_rows for table in bad))
+
+    def _kept(self, snapshot: bytes | None) -> Kept:
+        return self.keeper.fresh() if snapshot is None else self.keeper.resumed(snapshot)
 
     def _known(self, about: dict[str, Any]) -> int:
         """The newest event time of the checkpoint, if this query may go on from it."""

@@ -61,6 +61,8 @@ class WindowsKept(Kept):
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         import pyarrow as pa
 
+        for track in self.operator._tracks.values():
+            track.store.forgiving = True
         table = self.operator.advance_arrow(watermark)
         if table.num_rows:
             schema = self.keeper.made
@@ -80,6 +82,7 @@ class WindowsKept(Kept):
         metrics.late += stats.late_dropped - self.late
         metrics.bad += stats.bad - self.bad
         metrics.slices = stats.slices
+        metrics.failed = sum(track.store.failed for track in self.operator._tracks.values())
         metrics.interpreted = sum(not bound.compiled for bound in self.operator._bounds)
 
 

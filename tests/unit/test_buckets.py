@@ -1,0 +1,185 @@
+"""Buckets of keys take packed micro-batches and go on whatever the code of an aggregate does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import slicewise as sw
+from slicewise.spark.keeping import DROPPED, METRICS, RESULTS, KeepBuckets
+from slicewise.spark.packing import (
+    AHEAD,
+    EVENTS,
+    HEARTBEAT,
+    labels_for,
+    murmur3,
+    to_bytes,
+    to_table,
+)
+from slicewise.spark.query import Query
+from slicewise.spark.windowed_stream import KeepWindows
+
+EVENT = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.float64())])
+MADE = pa.schema(
+    [
+        ("k", pa.string()),
+        ("window", pa.string()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("p", pa.float64()),
+        ("c", pa.int64()),
+        ("revision", pa.int64()),
+        ("retracted", pa.bool_()),
+    ]
+)
+
+
+class Poison(sw.Aggregate):
+    """A sum that raises an error in one of its methods."""
+
+    commutative = True
+    compile = False
+
+    def __init__(self, column: str, where: str) -> None:
+        super().__init__(column)
+        self.where = where
+
+    def identity(self) -> float:
+        return 0.0
+
+    def lift(self, x: float) -> float:
+        if self.where == "lift" and x == 666:
+            raise ValueError("no such number")
+        return x
+
+    def combine(self, older: float, newer: float) -> float:
+        if self.where == "combine" and older + newer > 1300:
+            raise ValueError("too much")
+        return older + newer
+
+    def lower(self, state: float) -> float:
+        if self.where == "lower" and state > 600:
+            raise ValueError("too great")
+        return state
+
+
+class State:
+    """What Spark hands to a bucket, in miniature."""
+
+    def __init__(self) -> None:
+        self.exists = False
+        self.get: Any = None
+
+    def update(self, value: Any) -> None:
+        self.exists, self.get = True, value
+
+
+def buckets(windows: Sequence[Any], where: str = "", **more: Any) -> KeepBuckets:
+    aggs = [Poison("x", where).alias("p"), sw.agg.count().alias("c")]
+    query = Query.of(windows, aggs, "t", ("k",), {f.name: f.type for f in EVENT})
+    about = {"by": ["k"], "format": 1}
+    return KeepBuckets(KeepWindows(query, MADE, 0, "on_close"), about, EVENT, **more)
+
+
+def feed(keep: KeepBuckets, state: State, rows: list[Any], kind: int = EVENTS) -> dict[int, Any]:
+    """The rows of one micro-batch through a bucket: what comes out by kind."""
+    table = pa.Table.from_pylist([dict(zip("ktx", row)) for row in rows], EVENT)
+    newest = max((row[1] for row in rows), default=-(2**62))
+    frame = pd.DataFrame(
+        {
+            "part": [0, 0],
+            "seq": [0, 1],
+            "kind": [kind, HEARTBEAT],
+            "newest": [-(2**62), newest if kind == EVENTS else -(2**62)],
+            "packed": [to_bytes(table), b""],
+        }
+    )
+    found: dict[int, Any] = {RESULTS: [], DROPPED: []}
+    for out in keep((0,), iter([frame]), state):
+        for what, piece in zip(out["kind"], out["made"], strict=True):
+            if what == METRICS:
+                found[METRICS] = json.loads(piece)
+            else:
+                schema = MADE if what == RESULTS else EVENT
+                found[what] += to_table([piece], schema).to_pylist()
+    return found
+
+
+BATCHES = [
+    [("a", 1, 1.0), ("b", 2, 666.0), ("b", 3, 2.0), ("a", 2, 5.0)],
+    [("a", 12, 1.0), ("b", 13, 666.0), ("b", 14, 666.0), ("b", 15, 1.0)],
+    [("c", 40, 1.0)],
+]
+
+
+def test_an_event_that_cannot_be_lifted_is_handed_out_and_the_others_count() -> None:
+    keep, state = buckets([sw.tumbling(10)], "lift", delay=0, keep_late=True), State()
+    first, second, third = (feed(keep, state, rows) for rows in BATCHES)
+    assert first[DROPPED] == [{"k": "b", "t": 2, "x": 666.0}]
+    assert first[METRICS]["bad"] == 1
+    assert second[METRICS]["bad"] == 2
+    sums = {(r["k"], r["start"]): (r["p"], r["c"]) for r in second[RESULTS] + third[RESULTS]}
+    assert sums == {("a", 0): (6, 2), ("b", 0): (2, 1), ("a", 10): (1, 1), ("b", 10): (1, 1)}
+
+
+@pytest.mark.parametrize("windows", [[sw.tumbling(10)], [sw.session(5)]])
+def test_events_that_cannot_be_combined_leave_out_only_their_key(windows: Any) -> None:
+    keep, state = buckets(windows, "combine", delay=0, keep_late=True), State()
+    _, second, third = (feed(keep, state, rows) for rows in BATCHES)
+    assert {row["k"] for row in second[DROPPED]} == {"b"}
+    assert second[METRICS]["bad"] == 3
+    assert [(r["k"], r["c"]) for r in third[RESULTS]] == [("a", 1)]
+
+
+def test_a_state_that_cannot_be_lowered_is_null_and_counted() -> None:
+    keep, state = buckets([sw.tumbling(10)], "lower", delay=0, keep_late=True), State()
+    _, second, third = (feed(keep, state, rows) for rows in BATCHES)
+    found = {(r["k"], r["start"]): (r["p"], r["c"]) for r in second[RESULTS] + third[RESULTS]}
+    assert found == {("a", 0): (6, 2), ("b", 0): (None, 2), ("a", 10): (1, 1), ("b", 10): (None, 3)}
+    assert (second[METRICS]["failed"], third[METRICS]["failed"]) == (1, 1)
+
+
+def test_rows_that_cannot_be_merged_are_null_and_counted() -> None:
+    windows = [sw.tumbling(sw.rows(2)), sw.sliding(20, every=10)]
+    keep, state = buckets(windows, "combine", delay=0, keep_late=True), State()
+    rows = [("b", 1, 666.0), ("b", 12, 660.0), ("a", 13, 1.0)]
+    feed(keep, state, rows)
+    found = feed(keep, state, [("c", 60, 1.0)])
+    values = {(r["k"], r["window"], r["start"]): r["p"] for r in found[RESULTS]}
+    assert values[("b", "tumbling_2rows", 0)] is None
+    assert values[("b", "sliding_20_10", 0)] is None
+    assert values[("b", "sliding_20_10", 10)] == 660
+    assert found[METRICS]["failed"] == 2
+
+
+def test_events_ahead_of_the_clock_are_bad_and_do_not_move_the_watermark() -> None:
+    keep, state = buckets([sw.tumbling(10)], delay=0, keep_late=True), State()
+    feed(keep, state, [("a", 1, 1.0)])
+    found = feed(keep, state, [("a", 10**9, 1.0)], AHEAD)
+    assert found[RESULTS] == []
+    assert found[DROPPED] == [{"k": "a", "t": 10**9, "x": 1.0}]
+    assert found[METRICS]["bad"] == 1
+
+
+def test_dropped_events_are_not_kept_when_nobody_wants_them() -> None:
+    keep, state = buckets([sw.tumbling(10)], delay=0, keep_late=False), State()
+    feed(keep, state, [("a", 100, 1.0)])
+    size = len(state.get[1])
+    for _ in range(5):
+        found = feed(keep, state, [("a", time, 1.0) for time in range(50)])
+        assert found[METRICS]["late"] == 50
+    assert len(state.get[1]) <= size + 100
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 8, 200])
+@pytest.mark.parametrize("each", [1, 3])
+def test_buckets_are_spread_evenly_over_shuffle_partitions(partitions: int, each: int) -> None:
+    labels = labels_for(partitions * each, partitions)
+    assert len(set(labels)) == partitions * each
+    taken = [murmur3(label) % partitions for label in labels]
+    assert {taken.count(partition) for partition in range(partitions)} == {each}
