@@ -178,7 +178,8 @@ def test_every_merger_gives_the_same_answer(merger: str) -> None:
 
 def test_rows_of_many_keys_grow_over_many_batches() -> None:
     # No row is evicted before the end, so every run moves and doubles several times.
-    op = sw.Operator(windows=[sw.tumbling(10**9)], aggs=[sw.agg.last("x")], time="t", by="k")
+    made: dict[str, Any] = {"windows": [sw.tumbling(10**9)], "aggs": [sw.agg.last("x")]}
+    op = sw.Operator(**made, time="t", by="k", lateness=10**6)
     for batch in range(12):
         times = [batch * 1000 + i for i in range(900)]
         op.process({"t": times, "k": [i % 7 for i in times], "x": times})

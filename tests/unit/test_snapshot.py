@@ -355,6 +355,7 @@ def test_ones_own_aggregates_are_found_by_their_class() -> None:
 def test_states_of_ones_own_types_are_pickled_and_the_header_says_so() -> None:
     op = operator(aggs=[Ends("x")])
     op.process({"t": [1], "x": [4]})
+    op.advance(2)
     blob = op.snapshot()
     assert header_of(blob)["pickled"] == [f"{__name__}.Pair"]
     again = sw.Operator.restore(blob)

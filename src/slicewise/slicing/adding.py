@@ -49,6 +49,8 @@ def known_from(op: Operator, window: Window) -> Any:
         kept = horizon  # all rows from there on are kept, whatever the windows
     elif isinstance(track, FreeTrack) and (first := _cut_alike(track, window)):
         kept = BEGINNING if horizon == BEGINNING else first.needed_from(horizon)
+    elif track in op._waiters:
+        kept = horizon  # events from there on wait and are not sliced yet
     else:
         return behind
     return BEGINNING if kept == BEGINNING else max(kept, _first_start(window, horizon))
@@ -61,7 +63,8 @@ def make_room(op: Operator, window: Window, since: Any) -> None:
     track = op._tracks.get("time")
     if context_free(window) and track is not None:
         # Slices that reach further may straddle its edges; what comes next opens new ones.
-        behind = max(op._newest + 1, op.watermark)
+        waits = track in op._waiters
+        behind = op._horizon(op.watermark) if waits else max(op._newest + 1, op.watermark)
         np.minimum(track.runs.stop, behind, out=track.runs.stop)
     if op.emit == "on_update" or op.lateness:
         # Its instances may be due without a further event.

@@ -18,11 +18,14 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slicewise.errors import SnapshotError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAGIC, VERSION = b"SLICEWIS", 1
 FRONT = struct.Struct("<8sII")
@@ -173,3 +176,21 @@ def _decompressed(body: memoryview, size: int, codec: str) -> memoryview:
             "Install one that has it."
         )
     return memoryview(pa.decompress(pa.py_buffer(body), size, codec=codec))
+
+
+def table_bytes(table: pa.Table) -> bytes:
+    """An Arrow table as bytes."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def table_of(data: bytes) -> pa.Table:
+    """The table of such bytes."""
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.tracks import FreeTrack, MeasureTrack, Placed, RowTrack, SessionTrack, Track
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ def _tracks(op: Operator) -> list[str]:
     for place, windows in groups.items():
         names = ", ".join(placed.window.name for placed in windows)
         share = "share slices" if len(windows) > 1 else "has slices of its own"
-        if place == "rows" or place[0] == "rows":
+        kind = place if isinstance(place, str) else place[0]
+        if kind in ("order", "ties"):
+            lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
+        elif kind == "rows":
             lines.append(f"{names}: read from rows in the order of (time, arrival).")
         elif place == "sessions":
             gap = min(placed.window.gap for placed in windows)
@@ -96,5 +100,10 @@ def _costs(op: Operator) -> list[str]:
 def _title(track: Track) -> str:
     if isinstance(track, MeasureTrack):
         return f"column {track.axis!r}"
-    titles = {FreeTrack: "time", SessionTrack: "sessions", RowTrack: "rows"}
+    titles = {
+        FreeTrack: "time",
+        SessionTrack: "sessions",
+        OrderTrack: "events in order",
+        RowTrack: "rows",
+    }
     return titles[type(track)]

@@ -364,13 +364,15 @@ class Operator:
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
-        names = dict.fromkeys(
-            name for bound in self._bounds for c in bound.components for name in reads(c)
-        )
-        columns = {name: batch.columns[name] for name in names}
+        columns = {name: batch.columns[name] for name in self._aggregated()}
         users = any(isinstance(placed.window, UserWindow) for placed in self._windows)
         objects = batch.events() if users else None
         return replace(batch, columns=columns, objects=objects)
+
+    def _aggregated(self) -> list[str]:
+        """The columns that aggregates read."""
+        components = (c for bound in self._bounds for c in bound.components)
+        return list(dict.fromkeys(name for c in components for name in reads(c)))
 
     def _wanted(
         self, given: Times, usable: np.ndarray | None, columns: Columns

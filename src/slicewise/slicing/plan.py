@@ -42,22 +42,35 @@ def needs_rows(window: Window) -> bool:
     return not context_free(window)
 
 
-def plan(windows: Sequence[Window], aggs: Sequence[Aggregate], *, ordered: bool) -> Plan:
-    """The decisions for these windows and aggregates."""
-    reasons = []
+def settles(emit: str, lateness: int, *, ordered: bool) -> bool:
+    """Whether results are made of events that nothing can come before any more.
+
+    Then events are put in order once, when the watermark passes them, and no result is revised.
+    """
+    return emit == "final" or (emit == "on_close" and (ordered or not lateness))
+
+
+def plan(
+    windows: Sequence[Window], aggs: Sequence[Aggregate], *, ordered: bool, settled: bool
+) -> Plan:
+    """The decisions for these windows and aggregates; `settled` is what `settles` says."""
     aware = [w.name for w in windows if isinstance(w, RowsEveryTime)]
     context = [w.name for w in windows if needs_rows(w)]
     unordered = [a.output for a in aggs if not a.commutative]
-    if ordered:
-        stores = bool(context)
-        if context:
-            reasons.append(f"rows are kept for {', '.join(context)}")
+    reasons = []
+    if ordered and settled:
+        stores = bool(aware)
+        if aware:
+            reasons.append(
+                f"rows are kept: where {', '.join(aware)} begin is known only when they end"
+            )
     else:
-        stores = bool(unordered or context)
-        if unordered:
-            reasons.append(f"rows are kept: {', '.join(unordered)} depend on the order of events")
+        stores = bool(context or (unordered and not ordered))
+        kept = "rows are kept until the watermark passes them" if settled else "rows are kept"
+        if unordered and not ordered:
+            reasons.append(f"{kept}: {', '.join(unordered)} depend on the order of events")
         if context:
-            reasons.append(f"rows are kept: {', '.join(context)} depend on the events themselves")
+            reasons.append(f"{kept}: {', '.join(context)} depend on the events themselves")
     counts = any(isinstance(w, RowPeriodic | RowsEveryTime) for w in windows)
     removes: Literal["never", "invert", "recompute"] = "never"
     if counts and not ordered:

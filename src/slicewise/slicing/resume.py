@@ -26,6 +26,7 @@ from slicewise.slicing.snapshot import (
     _get_track,
     _get_types,
     _place_said,
+    get_events,
 )
 from slicewise.slicing.store import Store, fill_identity
 from slicewise.slicing.tracks import Placed
@@ -64,6 +65,7 @@ def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Opera
     if header["types"] is not None:
         _get_types(op, header["types"], source, types)
         _get_tracks(op, source)
+        get_events(op, source)
     for window in wanted:
         if window.name not in op._taken:
             op.add_window(window)
@@ -102,9 +104,9 @@ def _get_tracks(op: Operator, source: BlobReader) -> None:
         if node is None or node["kind"] != type(track).__name__:
             shown = ", ".join(repr(placed.window.name) for placed in track.windows)
             raise SnapshotError(
-                f"With these aggregates the windows {shown} need the events in order, or need them "
-                "no longer, and the snapshot keeps them the other way. Leave the aggregates whose "
-                "order of events matters as they were, or begin anew."
+                f"With these aggregates and this lateness the windows {shown} need rows, or need "
+                "them no longer, and the snapshot keeps them the other way. Leave the lateness and "
+                "the aggregates whose order of events matters as they were, or begin anew."
             )
 
         def get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:

@@ -3,6 +3,7 @@
 As in `triggers`, each function lists the instances whose close point lies in `(low, high]`; the
 functions `keep_...` tell the first row of each run that an instance not complete at `point` can
 need. `start` of a place is the time of its row, `base` the position of the first row of a run.
+Those of punctuated and threshold windows read slices of any number of rows.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from slicewise.codegen.kernel import kernel
-from slicewise.slicing.runs import first_at_least
+from slicewise.slicing.runs import first_at_least, first_lasting
 from slicewise.slicing.triggers import note
 
 
@@ -246,7 +247,7 @@ def list_punctuated(
     pool: Any,
     out: Any,
 ) -> int:
-    """Runs of rows, each opened by a marked one; the first row of a run is always an opener."""
+    """Runs of slices, each opened by a marked one; the first slice of a run is always an opener."""
     offset, size, base = index
     start, slot, first, last = pool
     count = 0
@@ -254,11 +255,13 @@ def list_punctuated(
         z = offset[code] + size[code]
         l = offset[code]
         for r in range(l + 1, z):
-            if start[r] >= high:
+            end = first[slot[r]]
+            if end >= high:
                 break
             if marks[slot[r]]:
-                if start[r] + 1 > low and start[l] >= since:
-                    note(out, count, w, code, start[l], start[r], l, r, start[r] + 1)
+                begin = first[slot[l]]
+                if end + 1 > low and begin >= since:
+                    note(out, count, w, code, begin, end, l, r, end + 1)
                     count += 1
                 l = r
     return count
@@ -272,7 +275,7 @@ def keep_punctuated(marks: Any, point: int, keys: int, index: Any, pool: Any, ke
         z = offset[code] + size[code]
         l = offset[code]
         for r in range(l + 1, z):
-            if start[r] >= point:
+            if first[slot[r]] >= point:
                 break
             if marks[slot[r]]:
                 l = r
@@ -284,6 +287,7 @@ def list_threshold(
     w: int,
     marks: Any,
     least: int,
+    rows: Any,
     since: int,
     keys: Any,
     low: int,
@@ -292,22 +296,25 @@ def list_threshold(
     pool: Any,
     out: Any,
 ) -> int:
-    """Longest runs of marked rows, up to the first row that is not."""
+    """Longest runs of marked slices, up to the first one that is not, of `least` rows or more."""
     offset, size, base = index
     start, slot, first, last = pool
     count = 0
     for code in keys:
         z = offset[code] + size[code]
-        l = -1
+        l, many = -1, 0
         for r in range(offset[code], z):
-            if start[r] >= high and l < 0:
+            end = first[slot[r]]
+            if end >= high and l < 0:
                 break
             if marks[slot[r]]:
                 if l < 0:
-                    l = r
+                    l, many = r, 0
+                many += rows[slot[r]]
             elif l >= 0:
-                if low < start[r] + 1 <= high and r - l >= least and start[l] >= since:
-                    note(out, count, w, code, start[l], start[r], l, r, start[r] + 1)
+                begin = first[slot[l]]
+                if low < end + 1 <= high and many >= least and begin >= since:
+                    note(out, count, w, code, begin, end, l, r, end + 1)
                     count += 1
                 l = -1
     return count
@@ -318,10 +325,8 @@ def keep_threshold(marks: Any, point: int, keys: int, index: Any, pool: Any, kee
     offset, size, base = index
     start, slot, first, last = pool
     for code in range(keys):
-        z = offset[code] + size[code]
-        settled = first_at_least(start, offset[code], z, point)
-        l = settled
-        # A run that reaches the first unsettled row may go on.
+        l = first_lasting(slot, last, offset[code], offset[code] + size[code], point)
+        # A run that reaches the first unsettled slice may go on.
         while l > offset[code] and marks[slot[l - 1]]:
             l -= 1
         keep[code] = min(keep[code], l)

@@ -228,3 +228,18 @@ def first_at_least(values: Any, low: int, high: int, x: Any) -> int:
         else:
             high = middle
     return low
+
+
+@kernel
+def first_lasting(slot: Any, last: Any, low: int, high: int, time: int) -> int:
+    """The first place in `[low, high)` with an event at or after `time`; `high` if there is none.
+
+    For runs in the order of time.
+    """
+    while low < high:
+        middle = (low + high) >> 1
+        if last[slot[middle]] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -138,17 +138,20 @@ def slice_free(
     times: np.ndarray | None,
     keys: np.ndarray | None,
     wanted: Any,
+    cuts: np.ndarray | None = None,
 ) -> Sliced:
     """Put events into slices between the edges of context-free windows, by the measure `at`.
 
     `reach` is the least and the greatest measure of the events that are wanted. Slices know their
-    first and last event times only when `times` are given; no `keys` stand for one key.
+    first and last event times only when `times` are given; no `keys` stand for one key. Where
+    `cuts` are given the measure never falls, and marked events begin a slice too.
     """
     listed = edges.none
     if len(edges.steps) > PROGRESSIONS:
         listed = edges.listed(*reach, EDGES_PER_EVENT * len(at) + 1000)
     bounds = (listed, edges.steps, edges.phases, edges.singles)
-    return _resumed(runs, at, lambda i, out: (into_slices, (at, times, keys, wanted, bounds, i)))
+    given = (at, times, keys, wanted, cuts, bounds)
+    return _resumed(runs, at, lambda i, out: (into_slices, (*given, i)))
 
 
 def slice_sessions(
@@ -268,6 +271,7 @@ def into_slices(
     times: Any,
     keys: Any,
     wanted: Any,
+    cuts: Any,
     bounds: Any,
     begin: int,
     cursors: Any,
@@ -298,7 +302,8 @@ def into_slices(
         t = at[i]
         if keys is not None:
             k = keys[i]
-        if k == key and low <= t < high:
+        cut = cuts is not None and cuts[i]
+        if k == key and low <= t < high and not cut:
             count += 1
             slots[i] = here
             if times is not None:
@@ -310,7 +315,7 @@ def into_slices(
         if position > 0:
             tail = offset[k] + position - 1
             if t >= start[tail]:
-                if t < stop[tail]:
+                if t < stop[tail] and not cut:
                     place = tail
             else:
                 found = last_at_most(start, offset[k], tail, t)
@@ -325,7 +330,7 @@ def into_slices(
                 if count > 0:
                     rows[here] += count
                 return i
-            start[place] = edge
+            start[place] = edge if cuts is None else t
             stop[place] = next_edge
             rows[slot[place]] = 0
             if times is not None:
@@ -340,7 +345,7 @@ def into_slices(
             first[there] = min(first[there], times[i])
             last[there] = max(last[there], times[i])
         # A late event is an exception: the slice of those in order stays at hand.
-        if k != key or t >= high:
+        if k != key or t >= high or cut:
             if count > 0:
                 rows[here] += count
                 count = 0

@@ -19,7 +19,7 @@ import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Component
 from slicewise.errors import SnapshotError
-from slicewise.slicing.blob import BlobReader, BlobWriter
+from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.describe import (
     aggregate_described,
     aggregate_of,
@@ -29,12 +29,14 @@ from slicewise.slicing.describe import (
 )
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.memory import FIELDS, KEY, Emitted
+from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plain import pack, unpack
 from slicewise.slicing.runs import Runs
 from slicewise.slicing.store import Store
 from slicewise.slicing.tracks import MeasureTrack, Placed, RowTrack, Track
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.slicing.user_rows import Progress, UserRows
+from slicewise.slicing.waiting_blob import get_waiting, put_waiting
 from slicewise.windows import RowPeriodic, RowsEveryTime, TimeEveryRows, Window
 
 if TYPE_CHECKING:
@@ -72,11 +74,12 @@ def snapshot(op: Operator) -> bytes:
         "counters": {name: getattr(op, name) for name in COUNTERS},
         "stats": asdict(op.stats),
         "types": _put_types(op, out),
-        "late": [out.put_bytes(_table_bytes(table)) for table in op._late],
+        "late": [out.put_bytes(table_bytes(table)) for table in op._late],
         "keys": _put_keys(op._keys, live, out),
         "dirty": out.put(codes[dirty]),
         "emitted": _put_emitted(op._emitted, codes, out),
         "floor": op._floor,
+        "waiting": put_waiting(op._waiting, codes, out),
         "tracks": [
             {"place": _place_said(place), **_put_track(track, live, codes, out)}
             for place, track in op._tracks.items()
@@ -123,7 +126,18 @@ def restore(
         tracks = list(op._tracks.values())
         for track, node in zip(tracks, header["tracks"], strict=True):
             _get_track(track, node, len(op._keys), source)
+        get_events(op, source)
     return op
+
+
+def get_events(op: Operator, source: BlobReader) -> None:
+    """The events that wait, if anything still takes them."""
+    for track in op._waiters:
+        if isinstance(track, OrderTrack):
+            op._waiting.separate(track.after)
+    if op._waiters:
+        types = {name: (op._types or {})[name] for name in op._aggregated()}
+        get_waiting(op._waiting, source.header["waiting"], types, source)
 
 
 def _get_progress(op: Operator, source: BlobReader) -> None:
@@ -131,7 +145,7 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     header = source.header
     op._floor = header["floor"]
     op.stats = type(op.stats)(**header["stats"])
-    op._late = [_table_of(source.get_bytes(place)) for place in header["late"]]
+    op._late = [table_of(source.get_bytes(place)) for place in header["late"]]
     op._emitted = _get_emitted(header["emitted"], source)
     _get_keys(op._keys, header["keys"], source)
     dirty = source.get(header["dirty"])
@@ -170,13 +184,14 @@ def _live_keys(op: Operator) -> np.ndarray:
         known[:keys] |= runs.size[:keys] > 0
         if isinstance(track, MeasureTrack):
             known[: len(track.settled)] |= track.settled[: len(known)] > BEGINNING
-        if isinstance(track, RowTrack):
-            if any(isinstance(placed.window, COUNTING) for placed in track.windows):
-                known[:keys] |= runs.base[:keys] > 0
+        if any(isinstance(placed.window, COUNTING) for placed in track.windows):
+            seen = track.seen if isinstance(track, OrderTrack) else runs.base
+            known[: len(seen)] |= seen[: len(known)] > 0
+        if isinstance(track, OrderTrack):
             for user in track.users.values():
                 known[list(user.progress)] = True
     known[op._emitted.entries[KEY]] = True
-    for codes in op._dirty:
+    for codes in [*op._dirty, *(batch.keys for batch in op._waiting.batches)]:
         known[codes] = True
     if not op.by:
         known[:] = True
@@ -217,31 +232,15 @@ def _get_types(
         op._untyped = set(node["untyped"])
 
 
-def _table_bytes(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def _table_of(data: bytes) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-
-
 def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
     import pyarrow as pa
 
     arrays = [array.take(pa.array(live)) for array in keys.arrays()]
-    return out.put_bytes(_table_bytes(pa.table(arrays, [str(k) for k in range(len(arrays))])))
+    return out.put_bytes(table_bytes(pa.table(arrays, [str(k) for k in range(len(arrays))])))
 
 
 def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
-    table = _table_of(source.get_bytes(place))
+    table = table_of(source.get_bytes(place))
     if table.num_columns:
         keys.load([column.combine_chunks() for column in table.columns])
 
@@ -301,8 +300,11 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
     if isinstance(track, RowTrack):
         node["marks"] = {n: out.put(marks[slots]) for n, marks in track.marks.items()}
         node["anchors"] = {n: out.put(_of_keys(a, live)) for n, a in track.anchors.items()}
+    if isinstance(track, OrderTrack):
+        node["seen"] = out.put(_of_keys(track.seen, live))
+        node["after"] = track.after
+        node["marks"] = {n: out.put(_padded(f, runs.slots)[slots]) for n, f in track.flags.items()}
         node["users"] = {n: _put_user(user, codes, out) for n, user in track.users.items()}
-        node["events"] = pack(track.events[slots].tolist(), out) if track.users else None
     return node
 
 
@@ -355,11 +357,15 @@ def _get_track(
                 track.marks[int(number)] = _padded(source.get(place), runs.slots)
         for number, place in node["anchors"].items():
             track.anchors[int(number)] = _padded(source.get(place), len(runs.offset))
+    if isinstance(track, OrderTrack):
+        track.after = node["after"]
+        track.seen = _padded(source.get(node["seen"]), len(runs.offset))
+        for number, place in node["marks"].items():
+            if int(number) in track.flags:
+                track.flags[int(number)] = _padded(source.get(place), runs.slots)
         for number, progress in node["users"].items():
             if int(number) in track.users:
                 _get_user(track.users[int(number)], progress, source)
-        if node["events"] is not None:
-            track.events = _objects(unpack(node["events"], source), runs.slots)
 
 
 def _get_slices(runs: Runs, node: Any, count: int, source: BlobReader) -> None:
@@ -476,13 +482,14 @@ def _put_user(user: UserRows, codes: np.ndarray, out: BlobWriter) -> Any:
     if not user.progress:
         return None
     rows = [
-        (int(codes[code]), p.seen, tuple(p.open_since), p.window.__getstate__())
+        (int(codes[code]), tuple(p.open_since), p.window.__getstate__())
         for code, p in user.progress.items()
     ]
+    ended = [(int(codes[code]), *rest) for code, *rest in user.ended]
     cls = type(user.window)
     out.pickles(f"{cls.__module__}.{cls.__qualname__}")
     try:
-        return out.put_bytes(pickle.dumps(rows, protocol=5))
+        return out.put_bytes(pickle.dumps((rows, ended), protocol=5))
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise SnapshotError(
             f"A snapshot keeps what the window {user.window.name!r} has on `self`, and that cannot "
@@ -493,11 +500,12 @@ def _put_user(user: UserRows, codes: np.ndarray, out: BlobWriter) -> Any:
 def _get_user(user: UserRows, place: Any, source: BlobReader) -> None:
     if place is None:
         return
-    for code, seen, open_since, state in pickle.loads(source.get_bytes(place)):
+    rows, user.ended = pickle.loads(source.get_bytes(place))
+    for code, open_since, state in rows:
         window = user.window.fresh()
         if hasattr(window, "__setstate__"):
             window.__setstate__(state)
         else:
             window.__dict__.clear()
             window.__dict__.update(state or {})
-        user.progress[code] = Progress(window, seen, deque(open_since))
+        user.progress[code] = Progress(window, deque(open_since))

@@ -2,13 +2,13 @@
 
 A track slices events, keeps their states, lists the window instances its slices make up, and
 evicts slices that no instance can need any more. Context-free windows of one measure share a
-track, sessions share another one, and windows that need rows share a third.
+track, sessions share another one, and windows that need rows share a third; `order` has a fourth.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ import numpy as np
 
 from slicewise.aggregates.base import Bound
 from slicewise.codegen.kernel import kernel
-from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
+from slicewise.slicing.batches import Batch, Grouped
 from slicewise.slicing.runs import Runs, run
 from slicewise.slicing.slicer import Edges, slice_free, slice_rows, slice_sessions
 from slicewise.slicing.store import Store
@@ -34,7 +34,6 @@ from slicewise.slicing.triggers import (
     list_sessions,
     needed_from,
 )
-from slicewise.slicing.user_rows import UserRows
 from slicewise.windows import (
     Cumulate,
     Fixed,
@@ -53,41 +52,6 @@ EVICT_AT_LEAST = 256
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Events of one call, ready for slicing.
-
-    `wanted` marks those that count; `None` means all. `marks` has, for each punctuated and
-    threshold window by its number, which events meet its condition. `arrival` numbers the first.
-    `low` and `high` are the least and the greatest time of the wanted ones.
-    """
-
-    times: np.ndarray
-    keys: np.ndarray
-    columns: Mapping[str, Column]
-    wanted: np.ndarray | None
-    marks: Mapping[int, np.ndarray]
-    arrival: int
-    low: int
-    high: int
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def events(self) -> np.ndarray:
-        """The events as mappings from columns to values, the time included."""
-        return events_of(self.columns)
-
-
-def events_of(columns: Mapping[str, Column]) -> np.ndarray:
-    """Rows as mappings from columns to Python values."""
-    names = list(columns)
-    rows = zip(*(columns[name].tolist() for name in names), strict=True)
-    events = np.empty(len(columns[names[0]]), object)
-    events[:] = [dict(zip(names, row, strict=True)) for row in rows]
-    return events
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +87,10 @@ class Track(ABC):
     def add(self, batch: Batch) -> None:
         """Slice a batch and add its events to the states."""
 
+    def add_in_order(self, grouped: Grouped) -> None:
+        """The same for events by key and in the order of time."""
+        self.add(grouped.batch)
+
     @abstractmethod
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         """The instances of these keys whose close point is in `(low, high]`."""
@@ -134,6 +102,11 @@ class Track(ABC):
     @abstractmethod
     def needed(self, point: int) -> np.ndarray:
         """For each key, its first place that an instance not complete at `point` can need."""
+
+    def earliest(self, places: np.ndarray) -> np.ndarray:
+        """Times before which the slices at these places have no event."""
+        found: np.ndarray = self.runs.first[self.runs.slot[places]]
+        return found
 
     def evict(self, point: int) -> None:
         """Drop the slices of which every instance is complete at `point`."""
@@ -175,6 +148,10 @@ class FreeTrack(Track):
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         points = (np.array([low]), np.array([high]))
         return collect(list_free, self.runs, self.free.arrays(), keys, *points)
+
+    def earliest(self, places: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.runs.start[places]
+        return found
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
@@ -255,6 +232,9 @@ class MeasureTrack(FreeTrack):
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         points = (self.reached(low)[keys], self.reached(high)[keys])
         return collect(list_free, self.runs, self.free.arrays(), keys, *points)
+
+    def earliest(self, places: np.ndarray) -> np.ndarray:
+        return Track.earliest(self, places)
 
     def floors(self, keys: np.ndarray, point: int) -> np.ndarray:
         floors: np.ndarray = self.reached(point)[keys]
@@ -339,16 +319,8 @@ class RowTrack(Track):
             for placed in windows
             if isinstance(placed.window, Punctuated | Threshold)
         }
-        users: dict[int, UserRows] = getattr(self, "users", {})
-        self.users = {
-            placed.number: users.get(placed.number, UserRows(placed.window))
-            for placed in windows
-            if isinstance(placed.window, UserWindow)
-        }
         # Where sessions of a greatest length begin in each key, by window.
         self.anchors: dict[int, np.ndarray] = getattr(self, "anchors", {})
-        # The events themselves, as user windows see them; by slot.
-        self.events = getattr(self, "events", np.empty(0, object))
 
     def add(self, batch: Batch) -> None:
         sliced = slice_rows(
@@ -356,10 +328,6 @@ class RowTrack(Track):
         )
         self.store.add(sliced, batch.columns)
         rows = sliced.slots >= 0
-        if self.users:
-            fresh = np.empty(self.runs.slots - len(self.events), object)
-            self.events = np.concatenate([self.events, fresh])
-            self.events[sliced.slots[rows]] = batch.events()[rows]
         for number, marks in self.marks.items():
             if len(marks) < self.runs.slots:
                 more = np.zeros(self.runs.slots - len(marks), np.bool_)
@@ -380,11 +348,6 @@ class RowTrack(Track):
                         item, self.runs, placed.number, *arguments, placed.since, keys, low, high
                     )
                 )
-            elif placed.number in self.users:
-                user = self.users[placed.number]
-                found.append(
-                    user.instances(placed.number, placed.since, self.runs, self.events, keys, high)
-                )
         return Instances.concatenate(found)
 
     def needed(self, point: int) -> np.ndarray:
@@ -399,8 +362,6 @@ class RowTrack(Track):
                 _, arguments, item = listing
                 limits = self._without_limits(placed, arguments)
                 run(item)(*limits, point, self.runs.keys, *index, keep)
-        for user in self.users.values():
-            user.needed(self.runs, keep)
         return keep
 
     def _without_limits(self, placed: Placed, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -434,6 +395,6 @@ class RowTrack(Track):
         if isinstance(window, Punctuated):
             return rows.list_punctuated, (self.marks[placed.number],), rows.keep_punctuated
         if isinstance(window, Threshold):
-            marked = (self.marks[placed.number], window.min_rows)
+            marked = (self.marks[placed.number], window.min_rows, self.runs.rows)
             return rows.list_threshold, marked, rows.keep_threshold
         return None
