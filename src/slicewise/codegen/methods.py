@@ -110,7 +110,7 @@ def _algebra(
     except NumbaError as error:
         raise NotCompilableError(f"Numba cannot compile it: {_essence(error)}") from error
     algebra = Algebra(
-        name=aggregate.name,
+        name=_named(aggregate),
         dtypes=dtypes,
         inputs=len(inputs),
         source=source + casts(dtypes, constructor, methods) + "\n\nlower = own_lower\n",
@@ -118,6 +118,12 @@ def _algebra(
         constructor=constructor,
     )
     return algebra, result
+
+
+def _named(aggregate: Aggregate) -> str:
+    """Its name, with the numbers it was given: with others its states mean something else."""
+    given = [f"{k}={v!r}" for k, v in vars(aggregate).items() if type(v) in (bool, int, float)]
+    return f"{aggregate.name}({', '.join(given)})" if given else aggregate.name
 
 
 def _essence(error: Exception) -> str:

@@ -69,6 +69,9 @@ def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Opera
     for window in wanted:
         if window.name not in op._taken:
             op.add_window(window)
+    if op.emit == "final":
+        # With less lateness than before, what lies between is due with the next watermark.
+        op.watermark = min(op.watermark, op._floor + op.lateness)
     return op
 
 

@@ -131,9 +131,8 @@ class KeepBuckets:
             kept = self._kept(snapshot)
             if good.num_rows:
                 kept.take(good)
-        made = []
-        if newest > BEGINNING:
-            made = [(RESULTS, piece) for piece in pieces(kept.advance(newest - self.delay))]
+        watermark = max(BEGINNING, newest - self.delay)
+        made = [(RESULTS, piece) for piece in pieces(kept.advance(watermark))]
         out = [*bad, *kept.dropped()]  # asked for in any case: it is forgotten then
         if self.keep_late:
             made += [(DROPPED, piece) for piece in pieces(out)]

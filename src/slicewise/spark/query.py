@@ -139,7 +139,7 @@ def check_sendable(task: Any) -> None:
 
 
 def _culprit(task: Any) -> str:
-    query = task.query
+    query = task.keeper.query if hasattr(task, "keeper") else task.query
     for what, items in (("The aggregate", query.aggs), ("The window", query.windows)):
         for item in items:
             try:

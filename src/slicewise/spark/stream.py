@@ -104,8 +104,11 @@ class Stream:
         rows = kept.mapInArrow(unpack, out).observe(OBSERVED, *sums)
         return rows.where(measured.isNull()).drop(MEASURED)
 
+    def _partitions(self) -> int:
+        return int(self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+
     def _labels(self) -> tuple[int, ...]:
-        partitions = int(self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+        partitions = self._partitions()
         buckets = self.settings.buckets or partitions
         return labels_for(buckets if self.by else 1, partitions)
 
@@ -132,12 +135,15 @@ class Stream:
         return self.frame.select(*columns).mapInArrow(pack, PACKED)
 
     def _keep(self) -> Any:
+        labels = self._labels()
         about = {
             "format": FORMAT,
             **self.about,
             "by": list(self.by),
             "time": self.time,
-            "buckets": len(self._labels()),
+            "buckets": len(labels),
+            # Other labels would be other buckets.
+            "spark.sql.shuffle.partitions": self._partitions() if len(labels) > 1 else None,
             "schema": self.rows.json(),
         }
         settings = self.settings
