@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,35 +25,55 @@ LARGE_PAGE = 1 << 21
 RUN = 16  # rows that are sorted by insertion before runs are merged
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Groups:
     """Rows in order: `times` of all of them, and the first row of each key in `starts`.
 
-    Rows `starts[g]` to `starts[g + 1] - 1` have one key; there may be keys without a row. `order`
-    says which row of the input each is, and is `None` when the input is in order. `ties` says
-    whether a key has two rows of the same time.
+    Rows `starts[g]` to `starts[g + 1] - 1` have one key; there may be keys without a row. `ties`
+    says whether a key has two rows of the same time. Who groups gives `sorted_from` or
+    `sorted_to`, or neither when the input is in order; the other one is found when it is wanted.
     """
 
     times: np.ndarray
     starts: np.ndarray
-    order: np.ndarray | None
     ties: bool
+    sorted_from: np.ndarray | None = None
+    sorted_to: np.ndarray | None = None
+
+    @cached_property
+    def order(self) -> np.ndarray | None:
+        """Which row of the input each row is; `None` when the input is in order."""
+        if self.sorted_from is None and self.sorted_to is not None:
+            return inverse(self.sorted_to)
+        return self.sorted_from
+
+    @cached_property
+    def places(self) -> np.ndarray | None:
+        """Where each row of the input is; `None` when the input is in order."""
+        if self.sorted_to is None and self.sorted_from is not None:
+            return inverse(self.sorted_from)
+        return self.sorted_to
 
 
 def group(codes: np.ndarray | None, size: int, times: np.ndarray) -> Groups:
     """Order rows by (code, time, arrival); codes go from 0 to `size - 1`, `None` is one key."""
+    places = None
+    starts = np.zeros(size + 1, np.int64)
     if codes is None:
-        starts, order = np.array([0, len(times)]), None
-    else:
-        starts, order, times = _by_code(codes, size, times)
+        starts[1] = len(times)
+    elif not _run(count_codes)(codes, starts):
+        places = room(len(codes), index_type(codes))
+        _run(place)(codes, starts[:-1].copy(), places)
+        times = _put(times, places)
     in_order, ties = _run(look)(times, starts)
-    if not in_order:
-        times = times.copy() if order is None else times
-        order = np.arange(len(times), dtype=index_type(times)) if order is None else order
-        largest = int(np.diff(starts).max())
-        spare = np.empty(largest, np.int64), np.empty(largest, order.dtype)
-        ties = _run(sort_groups)(times, order, starts, *spare)
-    return Groups(times, starts, order, bool(ties))
+    if in_order:
+        return Groups(times, starts, bool(ties), None, places)
+    times = times.copy() if places is None else times
+    order = np.arange(len(times), dtype=index_type(times)) if places is None else inverse(places)
+    largest = int(np.diff(starts).max())
+    spare = np.empty(largest, np.int64), np.empty(largest, order.dtype)
+    ties = _run(sort_groups)(times, order, starts, *spare)
+    return Groups(times, starts, bool(ties), order)
 
 
 def index_type(rows: Any) -> type[np.signedinteger[Any]]:
@@ -74,52 +94,50 @@ def room(size: int, dtype: Any) -> np.ndarray:
     return raw[skip : skip + wanted].view(dtype)
 
 
-def gather(column: Column, order: np.ndarray) -> Column:
-    """The column with its rows in `order`."""
+def placed(column: Column, places: np.ndarray) -> Column:
+    """The column with each row at its place."""
     if column.values.dtype == object:
-        return column.take(order)
-    arrays = [
-        None if a is None else room(len(order), a.dtype) for a in (column.values, column.valid)
-    ]
-    for source, target in zip((column.values, column.valid), arrays, strict=True):
-        if target is not None:
-            _run(pick)(source, order, target)
-    assert arrays[0] is not None
-    return Column(arrays[0], arrays[1], column.type)
+        return column.take(inverse(places))
+    valid = None if column.valid is None else _put(column.valid, places)
+    return Column(_put(column.values, places), valid, column.type)
 
 
-def inverse(order: np.ndarray, rows: int) -> np.ndarray:
-    """For each of `rows` rows its place in `order`; 0 for rows that have none."""
-    places = room(rows, order.dtype)
-    if len(order) < rows:
-        places[:] = 0
-    _run(number)(order, places)
-    return places
+def picked(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The values at these places."""
+    if values.dtype == object:
+        return np.asarray(values[places])
+    target = room(len(places), values.dtype)
+    _run(pick)(values, places, target)
+    return target
+
+
+def inverse(places: np.ndarray) -> np.ndarray:
+    """For each place the row that goes there."""
+    return _put(np.arange(len(places), dtype=places.dtype), places)
+
+
+def _put(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+    target = room(len(places), values.dtype)
+    _run(put)(values, places, target)
+    return target
+
+
+# Positions are without sign here, so that no machine code is spent on negative ones: these loops
+# then take half the time. So they do when they do one thing each.
 
 
 @kernel
-def pick(values: Any, order: Any, target: Any) -> None:
-    """`target = values[order]`."""
-    for i in range(len(order)):
-        target[i] = values[order[i]]
+def put(values: Any, places: Any, target: Any) -> None:
+    """`target[places] = values`."""
+    for i in range(len(places)):
+        target[np.uint64(places[i])] = values[i]
 
 
 @kernel
-def number(order: Any, places: Any) -> None:
-    """`places[order[i]] = i`."""
-    for i in range(len(order)):
-        places[order[i]] = i
-
-
-def _by_code(
-    codes: np.ndarray, size: int, times: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    starts = np.zeros(size + 1, np.int64)
-    if _run(count_codes)(codes, starts):
-        return starts, None, times
-    order, placed = room(len(codes), index_type(codes)), room(len(codes), np.int64)
-    _run(place)(codes, times, starts[:-1].copy(), order, placed)
-    return starts, order, placed
+def pick(values: Any, places: Any, target: Any) -> None:
+    """`target = values[places]`."""
+    for i in range(len(places)):
+        target[i] = values[np.uint64(places[i])]
 
 
 @cache
@@ -130,35 +148,35 @@ def _run(item: Kernel) -> Any:
 @kernel
 def count_codes(codes: Any, starts: Any) -> bool:
     """Where the rows of each code begin; whether they are in that order already."""
-    grouped, last = True, 0
+    falls, last = False, 0
     for code in codes:
-        starts[code + 1] += 1
-        grouped = grouped and code >= last
+        starts[np.uint64(code + 1)] += 1
+        falls |= code < last
         last = code
     for k in range(1, len(starts)):
         starts[k] += starts[k - 1]
-    return grouped
+    return not falls
 
 
 @kernel
-def place(codes: Any, times: Any, free: Any, order: Any, placed: Any) -> None:
-    """Put each row at the next free position of its code."""
+def place(codes: Any, free: Any, places: Any) -> None:
+    """Give each row the next free place of its code."""
     for i in range(len(codes)):
-        position = free[codes[i]]
-        free[codes[i]] = position + 1
-        order[position] = i
-        placed[position] = times[i]
+        code = np.uint64(codes[i])
+        places[i] = free[code]
+        free[code] += 1
 
 
 @kernel
 def look(times: Any, starts: Any) -> Any:
     """Whether the times of each key never fall, and whether two of a key are equal."""
-    in_order, ties = True, False
+    falls, ties = False, False
     for g in range(len(starts) - 1):
-        for i in range(starts[g] + 1, starts[g + 1]):
-            in_order = in_order and times[i] >= times[i - 1]
-            ties = ties or times[i] == times[i - 1]
-    return in_order, ties
+        own = times[starts[g] : starts[g + 1]]
+        for i in range(1, len(own)):
+            falls |= own[i] < own[i - 1]
+            ties |= own[i] == own[i - 1]
+    return not falls, ties
 
 
 @kernel

@@ -39,9 +39,10 @@ class Bounds:
         self.groups = groups
         self.size = len(groups.times)
         self.ends: np.ndarray | None = None
+        self.most_tied = 1
         if groups.ties:
             self.ends = np.empty(self.size, np.int64)
-            tie_ends.specialise(NOTHING)(groups.times, groups.starts, self.ends)
+            self.most_tied = tie_ends.specialise(NOTHING)(groups.times, groups.starts, self.ends)
 
     def blocks(self, length: int, size: int, *, by_rows: bool) -> Iterator[Block]:
         """Blocks of about `size` rows; one without rows when there are none."""
@@ -65,14 +66,20 @@ class Bounds:
 
 
 @kernel
-def tie_ends(times: Any, starts: Any, ends: Any) -> None:
-    """For each row, one more than the last row of its key with the same time."""
+def tie_ends(times: Any, starts: Any, ends: Any) -> int:
+    """For each row, one more than the last row of its key with the same time.
+
+    Returns how many rows of a key have the same time at most.
+    """
+    most = 1
     for g in range(len(starts) - 1):
         end = starts[g + 1]
         for i in range(starts[g + 1] - 1, starts[g] - 1, -1):
             if times[i] != times[end - 1]:
                 end = i + 1
             ends[i] = end
+            most = max(most, end - i)
+    return most
 
 
 @kernel
@@ -102,9 +109,10 @@ def time_firsts(
         else:
             for j in range(i, last):
                 if times[j] >= LOWEST + length:
-                    while times[first] <= times[j] - length:
+                    limit = times[j] - length
+                    while times[np.uint64(first)] <= limit:
                         first += 1
-                firsts[j - begin] = first
+                firsts[np.uint64(j - begin)] = first
                 end = j + 1
                 if ends is not None:
                     end = ends[j]

@@ -54,17 +54,17 @@ class Algebra:
         fields = range(len(self.dtypes))
         scalar = len(self.dtypes) == 1 and not self.constructor
         if scalar:
-            load, store = "S[0][i]", "    S[0][i] = state"
+            load, store = "S[0][np.uint64(i)]", "    S[0][np.uint64(i)] = state"
         else:
-            load = f"{self.constructor}({', '.join(f'S[{k}][i]' for k in fields)},)"
-            store = "\n".join(f"    S[{k}][i] = state[{k}]" for k in fields)
+            load = f"{self.constructor}({', '.join(f'S[{k}][np.uint64(i)]' for k in fields)},)"
+            store = "\n".join(f"    S[{k}][np.uint64(i)] = state[{k}]" for k in fields)
         same = " and ".join(
             f"({a} == {b} or ({a} != {a} and {b} != {b}))"
             for a, b in ([("a", "b")] if scalar else [(f"a[{k}]", f"b[{k}]") for k in fields])
         )
-        lift = ", ".join(f"X[{k}][i]" for k in range(self.inputs))
+        lift = ", ".join(f"X[{k}][np.uint64(i)]" for k in range(self.inputs))
         return (
-            f"{self.source}\n\n"
+            f"import numpy as np\n{self.source}\n\n"
             f"@algebra\ndef lift(X, i):\n    return lift_value({lift})\n\n\n"
             f"@algebra\ndef load(S, i):\n    return {load}\n\n\n"
             f"@algebra\ndef store(S, i, state):\n{store}\n\n\n"

@@ -89,7 +89,6 @@ def _interpreted(root: Kernel, algebra: Algebra, using: tuple[Kernel, ...]) -> C
         "lift": lambda X, i: lift_value(*(x[i] for x in X)) if lift_value else None,
         "load": lambda S, i: S[0][i],
         "store": _store_object,
-        "put_results": lambda S, count, out, at: None,
         "same_state": lambda a, b: a is b or a == b,
     }
     for item in root.needs(using):

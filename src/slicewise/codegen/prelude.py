@@ -42,16 +42,9 @@ def store(S: Any, i: int, state: Any) -> None:
     raise AssertionError("a kernel ran before it was specialised")
 
 
-def put_results(S: Any, count: int, out: Any, at: int) -> None:
-    """Put the results of the first `count` states to `out`, from `at` on: those of a product."""
-    raise AssertionError("a kernel ran before it was specialised")
-
-
 def same_state(a: Any, b: Any) -> bool:
     """Whether two states are the same; NaN is the same as NaN."""
     raise AssertionError("a kernel ran before it was specialised")
 
 
-NAMES = frozenset(
-    {"identity", "lift", "combine", "invert", "lower", "load", "store", "put_results", "same_state"}
-)
+NAMES = frozenset({"identity", "lift", "combine", "invert", "lower", "load", "store", "same_state"})
