@@ -1,119 +1,232 @@
-"""One pass over a football match: four kinds of windows, six aggregates, late events and all."""
+"""A football match as a Spark stream: four kinds of windows, six aggregates, late events and all.
+
+One streaming query answers a session, a sliding, a row-count and a cumulating window at once. The
+batch run of the same definition agrees, and Spark's own `window()` takes the sliding one beside it.
+"""
 
 import argparse
-import math
+import os
+import sys
+import tempfile
 import time
+import warnings
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from rich.console import Console
-from rich.progress import track
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import slicewise as sw
 from slicewise.samples import football
 
-WINDOWS = [
-    sw.session("3s", name="run"),
-    sw.sliding("10s", every="1s", name="last 10 s"),
-    sw.tumbling(sw.rows(2000), name="2000 reports"),
-    sw.cumulate("1m", every="10s", name="minute so far"),
-]
-AGGREGATES = [
-    sw.agg.count(),
-    sw.agg.mean("speed").alias("mean"),
-    sw.agg.max("speed").alias("top"),
-    sw.agg.std("speed").alias("spread"),
-    sw.agg.sum("distance").alias("metres"),
-    sw.agg.min("speed").alias("least"),
-]
-BATCH = 20_000
-LATEST = 2_000_000  # events are at most 2 s late
+KICK_OFF = datetime(2013, 6, 29, 15, 0, tzinfo=UTC)
+SCHEMA = "t timestamp, sensor bigint, speed double, distance double, kick boolean"
+QUERY: dict[str, Any] = {
+    "by": "sensor",
+    "time": "t",
+    "windows": [
+        sw.session("3s", name="run"),
+        sw.sliding("1m", every="1s", name="last minute"),
+        sw.tumbling(sw.rows(2000), name="2000 reports"),
+        sw.cumulate("1m", every="10s", name="minute so far"),
+    ],
+    "aggs": [
+        sw.agg.count(),
+        sw.agg.mean("speed").alias("mean"),
+        sw.agg.max("speed").alias("top"),
+        sw.agg.std("speed").alias("spread"),
+        sw.agg.sum("distance").alias("metres"),
+        sw.agg.min("speed").alias("least"),
+    ],
+    "watermark": "2s",
+}
 
 
-def stream(match: dict[str, np.ndarray], console: Console) -> tuple[list[sw.Result], sw.Operator]:
-    """Feed the match in micro-batches; each moves the watermark to 2 s behind its newest event."""
-    op = sw.Operator(windows=WINDOWS, aggs=AGGREGATES, time="t", by="sensor")
-    results: list[sw.Result] = []
-    newest = 0
-    starts = range(0, len(match["t"]), BATCH)
-    for start in track(starts, description="micro-batches", console=console):
-        batch = {name: column[start : start + BATCH] for name, column in match.items()}
-        op.process(batch)
-        newest = max(newest, int(batch["t"].max()))
-        results += op.advance(newest - LATEST)
-    results += op.advance(math.inf)
-    return results, op
+def start_spark() -> SparkSession:
+    """A session that keeps its own log to itself."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    warnings.simplefilter("ignore")
+    shown = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)  # Java inherits it
+    try:
+        return make_session()
+    finally:
+        os.dup2(shown, 2)
 
 
-def show(results: list[sw.Result], console: Console) -> None:
+def make_session() -> SparkSession:
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("slicewise demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+
+
+def write_match(folder: Path, events: int, files: int) -> None:
+    """Files in the order of arrival; each becomes a micro-batch."""
+    match = football(events, seed=2013)
+    start = int(KICK_OFF.timestamp() * 1_000_000)
+    moments = pa.array(match["t"] + start).cast(pa.timestamp("us", "UTC"))
+    table = pa.table({**match, "t": moments})
+    folder.mkdir()
+    bounds = np.linspace(0, events, files + 1).astype(int)
+    for number, (begin, end) in enumerate(pairwise(bounds)):
+        path = folder / f"{number:04}.parquet"
+        pq.write_table(table.slice(begin, end - begin), path)
+        # The order of files is that of their dates.
+        os.utime(path, (start / 1e6 + number, start / 1e6 + number))
+
+
+def run(frame: DataFrame, work: Path, name: str, files: int, console: Console) -> float:
+    """Run a stream to its end, with its progress; the seconds that it took."""
+    begin = time.perf_counter()
+    query = (
+        frame.writeStream.format("parquet")
+        .option("path", str(work / name))
+        .option("checkpointLocation", str(work / f"{name}-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[seen]}"))
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        bar = progress.add_task(f"{name:>10}", total=files, seen="")
+        while query.isActive:
+            show(query, progress, bar)
+            time.sleep(0.2)
+        show(query, progress, bar)
+    query.awaitTermination()
+    return time.perf_counter() - begin
+
+
+def show(query: Any, progress: Progress, bar: Any) -> None:
+    steps = [step for step in query.recentProgress if step["numInputRows"]]
+    if not steps:
+        return
+    seen = f"{sum(step['numInputRows'] for step in steps):>9,} events"
+    found = steps[-1]["observedMetrics"].get("slicewise")
+    if found:
+        seen += f", {found['slices']:,} slices in {found['state_bytes'] / 1024:,.0f} KiB of state"
+    progress.update(bar, completed=len(steps), seen=seen)
+
+
+def best_of(results: DataFrame, console: Console) -> None:
     """The fastest instance of each window."""
     table = Table(title="The fastest player of each window")
     for name in ("window", "sensor", "start", "end", "reports", "mean m/s", "top m/s", "metres"):
         table.add_column(name, justify="left" if name == "window" else "right", no_wrap=True)
-    for window in WINDOWS:
-        best = max((r for r in results if r.window == window.name), key=lambda r: r.values["top"])
-        rows = window.name == "2000 reports"
-        bounds = [f"{x:,}" if rows else f"{x / 1e6:.2f} s" for x in (best.start, best.end)]
-        values = best.values
+    rows = {row.window: row for row in results.groupBy("window").agg(
+        F.max_by(F.struct("*"), F.struct("top", "mean")).alias("best")
+    ).collect()}  # fmt: skip
+    for window in QUERY["windows"]:
+        best = rows[window.name].best
+        timed = window.name != "2000 reports"
+        bounds = [clock(x) if timed else f"{x:,}" for x in (best.start, best.end)]
         table.add_row(
-            window.name, str(best.key), *bounds, f"{values['count']:,}", f"{values['mean']:.2f}",
-            f"{values['top']:.2f}", f"{values['metres']:.1f}",
+            best.window, str(best.sensor), *bounds, f"{best['count']:,}", f"{best.mean:.2f}",
+            f"{best.top:.2f}", f"{best.metres:.1f}",
         )  # fmt: skip
     console.print(table)
 
 
-def compare(results: list[sw.Result], match: dict[str, np.ndarray], console: Console) -> None:
-    """The whole match as one table gives the same rows as the stream of it."""
-    import pyarrow as pa
-
-    table = sw.windowed(pa.table(match), by="sensor", time="t", windows=WINDOWS, aggs=AGGREGATES)
-    batch = {
-        (r["sensor"], r["window"], r["start"], r["end"]): (r["count"], r["top"], r["least"])
-        for r in table.to_pylist()
-    }
-    streamed = {
-        (r.key, r.window, r.start, r.end): tuple(r.values[n] for n in ("count", "top", "least"))
-        for r in results
-    }
-    assert streamed == batch, "stream and batch differ"
-    console.print(f"Batch = stream: the same {len(batch):,} rows from the whole match at once.")
+def clock(microseconds: int) -> str:
+    """Minutes and seconds since the kick-off."""
+    since = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds) - KICK_OFF
+    minutes, seconds = divmod(since.total_seconds(), 60)
+    return f"{minutes:.0f}:{seconds:05.2f}"
 
 
-def race(match: dict[str, np.ndarray], console: Console) -> None:
-    """`sw.slide` beside the obvious way: every window on its own."""
-    speed, length = match["speed"][:200_000], 1000
-    sw.slide(speed, sw.agg.max(), length)  # compiles once, or loads what was compiled before
-    begin = time.perf_counter()
-    ours = sw.slide(speed, sw.agg.max(), length)
-    middle = time.perf_counter()
-    views = np.lib.stride_tricks.sliding_window_view(speed, length)
-    theirs = views.max(axis=1)
-    end = time.perf_counter()
-    assert np.array_equal(ours[length - 1 :], theirs)
-    ratio = (end - middle) / (middle - begin)
-    console.print(f"A sliding maximum over {length:,} values: {ratio:,.0f} x a numpy window each.")
+def agreed(streamed: DataFrame, batch: DataFrame) -> int:
+    """How many rows both have; sums of floats may differ in their last digits."""
+    keys = ["sensor", "window", "start", "end"]
+    values = [agg.output for agg in QUERY["aggs"]]
+    both = streamed.alias("s").join(batch.alias("b"), keys, "full").cache()
+    apart = [
+        F.abs(F.col(f"s.{v}") - F.col(f"b.{v}")) <= 1e-9 * (1 + F.abs(f"b.{v}")) for v in values
+    ]
+    same = F.coalesce(*[F.when(~near, False) for near in apart], F.lit(True))
+    missing = F.col("s.count").isNull() | F.col("b.count").isNull()
+    differing = both.where(missing | ~same).count()
+    assert not differing, f"{differing} rows differ between stream and batch"
+    return both.count()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=500_000, help="how many events to make")
-    events = parser.parse_args().events
+    parser.add_argument("--events", type=int, default=600_000, help="how many events to make")
+    parser.add_argument("--files", type=int, default=6, help="how many micro-batches to make")
+    arguments = parser.parse_args()
+    events, files = arguments.events, arguments.files
     console = Console(width=max(Console().width, 100))
     console.print(f"A football match of {events:,} events from 27 sensors, 20 % of them late.")
-    match = football(events, seed=2013)
-    begin = time.perf_counter()
-    results, op = stream(match, console)
-    seconds = time.perf_counter() - begin
-    stats = op.stats
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        write_match(work / "match", events, files)
+        with console.status("starting Spark ..."):
+            spark = start_spark()
+        compare(spark, work, files, console)
+        spark.stop()
+
+
+def compare(spark: SparkSession, work: Path, files: int, console: Console) -> None:
+    """The stream, the batch run of the same definition, and Spark's own windows."""
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    stream = reader.parquet(str(work / "match"))
+    console.print("One streaming query: 4 windows of different kinds, 6 aggregates each.")
+    run(sw.windowed(stream, **QUERY), work, "slicewise", files, console)
+    emitted = spark.read.parquet(str(work / "slicewise"))
+    left = sw.drain(work / "slicewise-checkpoint")
+    answer = sw.fold(emitted.union(left)).cache()
     console.print(
-        f"{stats.events:,} events, {len(results):,} results of {len(WINDOWS)} windows in one pass "
-        f"of {seconds:.1f} s; {stats.late_dropped} dropped as late, {stats.bad} bad."
+        f"{emitted.count():,} results while it ran; {left.count():,} more from the windows that "
+        "were still open at its end."
     )
-    show(results, console)
-    console.print("What the operator does:", style="bold")
-    console.print(op.explain(), highlight=False)
-    compare(results, match, console)
-    race(match, console)
+    best_of(answer, console)
+    bounded = spark.read.schema(SCHEMA).parquet(str(work / "match"))
+    rows = agreed(answer, sw.windowed(bounded, **QUERY))
+    console.print(
+        f"Batch = stream: the batch run of the same definition has the same {rows:,} rows."
+    )
+    race(stream, work, files, console)
+
+
+def race(stream: DataFrame, work: Path, files: int, console: Console) -> None:
+    """The sliding window alone, and the same by Spark's own `window()`."""
+    console.print("The sliding window alone, beside Spark's own window():")
+    sliding = sw.sliding("1m", every="1s")
+    ours = sw.windowed(stream, **{**QUERY, "windows": sliding})
+    theirs = (
+        stream.withWatermark("t", "2 seconds")
+        .groupBy("sensor", F.window("t", "1 minute", "1 second"))
+        .agg(
+            F.count("*").alias("count"),
+            F.mean("speed").alias("mean"),
+            F.max("speed").alias("top"),
+            F.stddev("speed").alias("spread"),
+            F.sum("distance").alias("metres"),
+            F.min("speed").alias("least"),
+        )
+    )
+    seconds = [
+        run(frame, work, name, files, console)
+        for name, frame in (("Slicewise", ours), ("window()", theirs))
+    ]
+    console.print(
+        f"{seconds[0]:.1f} s against {seconds[1]:.1f} s of Spark's window(): "
+        f"{seconds[1] / seconds[0]:.1f} x."
+    )
 
 
 if __name__ == "__main__":

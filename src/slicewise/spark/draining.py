@@ -28,10 +28,14 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
     those of a notebook, are given again with `aggs` and `windows`, all of them as they were.
     Spark's active session reads the checkpoint unless another is given.
     """
+    from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
     session = spark or _session()
-    states = session.read.format("statestore").load(str(checkpoint))
+    try:
+        states = session.read.format("statestore").load(str(checkpoint))
+    except PySparkException as error:
+        raise SnapshotError(f"{_strange(checkpoint)} Spark says: {error}") from error
     if "groupState" not in states.schema["value"].dataType.fieldNames():
         raise SnapshotError(_strange(checkpoint))
     kept = states.select("value.groupState.about", "value.groupState.kept")
