@@ -319,12 +319,17 @@ def read(
 ) -> tuple[tuple[np.ndarray, ...], np.ndarray | None]:
     """The input arrays of a component, and which of the `rows` events it takes (`None`: all)."""
     arrays = tuple(_read(item, columns, rows) for item in component.inputs)
+    return arrays, taken(component, columns)
+
+
+def taken(component: Component, columns: Mapping[str, Column]) -> np.ndarray | None:
+    """Which events a component takes (`None`: all)."""
     valid: np.ndarray | None = None
     for name in component.required:
         mask = columns[name].valid
         if mask is not None:
             valid = mask if valid is None else valid & mask
-    return arrays, valid
+    return valid
 
 
 def _read(item: Input, columns: Mapping[str, Column], rows: int) -> np.ndarray:

@@ -1,19 +1,24 @@
 """Events on their way to slices: batches, batches by key and in order, and events that wait.
 
-What needs the order of events gets them in order. Those above the watermark wait as they came;
-when the watermark passes them they are sorted once, and nothing can come between them any more.
+What needs the order of events gets them in order. Those above the watermark wait in the batches
+they came in; when the watermark passes them these are merged, and nothing can come between them any
+more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column, storage
-from slicewise.grouping import group
+from slicewise.slicing.events import never_falls
+from slicewise.slicing.runs import run
+from slicewise.slicing.triggers import INFINITY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +33,8 @@ class Batch:
     `wanted` marks those that count; `None` means all. `marks` has, for each punctuated and
     threshold window by its number, which events meet its condition. `arrival` numbers the first.
     `low` and `high` are the least and the greatest time of the wanted ones. `objects` are the
-    events as user windows see them, if they were made already.
+    events as user windows see them, if they were made already. `ordered` tells that times are
+    known never to fall.
     """
 
     times: np.ndarray
@@ -40,6 +46,7 @@ class Batch:
     low: int
     high: int
     objects: np.ndarray | None = None
+    ordered: bool = False
 
     def __len__(self) -> int:
         return len(self.times)
@@ -48,25 +55,8 @@ class Batch:
         """The events as mappings from columns to values, the time included."""
         return events_of(self.columns) if self.objects is None else self.objects
 
-    def take(self, rows: np.ndarray) -> Batch:
-        """Some of the events, all of which count."""
-        times = self.times[rows]
-        return Batch(
-            times,
-            self.keys[rows],
-            {name: column.take(rows) for name, column in self.columns.items()},
-            None,
-            {number: mark[rows] for number, mark in self.marks.items()},
-            self.arrival,
-            *reach(times),
-            None if self.objects is None else self.objects[rows],
-        )
-
-    def head(self, size: int) -> tuple[Batch, Batch]:
-        """The first events and the others; both share the arrays of this one."""
-        return self._part(slice(0, size)), self._part(slice(size, None))
-
-    def _part(self, rows: slice) -> Batch:
+    def take(self, rows: Any) -> Batch:
+        """Some of the events, all of which count; a slice shares the arrays of this one."""
         times = self.times[rows]
         columns = {
             name: Column(c.values[rows], None if c.valid is None else c.valid[rows], c.type)
@@ -74,15 +64,38 @@ class Batch:
         }
         marks = {number: mark[rows] for number, mark in self.marks.items()}
         objects = None if self.objects is None else self.objects[rows]
-        keys = self.keys[rows]
-        return Batch(times, keys, columns, None, marks, self.arrival, *reach(times), objects)
+        ordered = self.ordered and isinstance(rows, slice)
+        low, high = (times[:1], times[-1:]) if ordered else (times, times)
+        return Batch(
+            times,
+            self.keys[: len(times)] if self.single else self.keys[rows],
+            columns,
+            None,
+            marks,
+            self.arrival,
+            int(low.min(initial=INFINITY)),
+            int(high.max(initial=-INFINITY)),
+            objects,
+            ordered,
+        )
+
+    @property
+    def single(self) -> bool:
+        """Whether the keys are one number, seen many times."""
+        return self.keys.strides == (0,)
+
+    def in_order(self) -> Batch:
+        """The events that count, in the order of (time, arrival); it may share the arrays."""
+        batch = self if self.wanted is None else self.take(np.flatnonzero(self.wanted))
+        if not batch.ordered and not never_falls(batch.times):
+            batch = batch.take(order_of_times(batch.times))
+        return batch if batch.ordered else replace(batch, ordered=True)
 
     @staticmethod
     def joined(parts: Sequence[Batch]) -> Batch:
         """The events of several batches; conditions that some of them lack are false there."""
-        if len(parts) == 1:
-            return parts[0]
         first, last = parts[0], parts[-1]
+        times = np.concatenate([part.times for part in parts])
         numbers = dict.fromkeys(number for part in parts for number in part.marks)
         marks = {
             number: np.concatenate([p.marks.get(number, np.zeros(len(p), np.bool_)) for p in parts])
@@ -92,8 +105,10 @@ class Batch:
         if last.objects is not None:
             objects = np.concatenate([_objects(part) for part in parts])
         return Batch(
-            np.concatenate([part.times for part in parts]),
-            np.concatenate([part.keys for part in parts]),
+            times,
+            np.broadcast_to(first.keys[0], len(times))
+            if first.single
+            else np.concatenate([part.keys for part in parts]),
             {name: _joined([part.columns[name] for part in parts]) for name in last.columns},
             None,
             marks,
@@ -101,12 +116,75 @@ class Batch:
             min(part.low for part in parts),
             max(part.high for part in parts),
             objects,
+            all(part.ordered for part in parts)
+            and all(a.high <= b.low for a, b in pairwise(parts)),
         )
 
 
-def reach(times: np.ndarray) -> tuple[int, int]:
-    """The least and the greatest of some times."""
-    return (int(times.min()), int(times.max())) if len(times) else (0, 0)
+def order_of(numbers: Sequence[np.ndarray]) -> np.ndarray:
+    """The order of rows by whole numbers, the first ones first, equal rows as they are.
+
+    Where all of them fit into one number it is that which is sorted, several times as fast.
+    """
+    size = len(numbers[0])
+    packed, bits = np.zeros(size, np.int64), 0
+    for values in numbers:
+        low = int(values.min(initial=INFINITY))
+        width = max(0, int(values.max(initial=-INFINITY)) - low).bit_length()
+        bits += width
+        if bits + size.bit_length() > 62:
+            return np.lexsort(numbers[::-1])
+        packed = (packed << width) + (values - low)
+    width = size.bit_length()
+    packed = (packed << width) + np.arange(size)
+    packed.sort()
+    return packed & ((1 << width) - 1)
+
+
+def order_of_times(times: np.ndarray) -> np.ndarray:
+    """The same for times most of which never fall: only the late ones are sorted."""
+    regular, late = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
+    count = int(run(pick_late)(times, regular, late))
+    if 2 * count > len(times):
+        return order_of([times])
+    late = late[:count]
+    late = late[order_of([times[late]])]
+    order = np.empty(len(times), np.int64)
+    run(merge_late)(times, regular, late, order)
+    return order
+
+
+@kernel
+def pick_late(times: Any, regular: Any, late: Any) -> int:
+    """Part rows that are not before the newest from those that are; how many those are."""
+    count = 0
+    newest = times[0]
+    for i in range(times.shape[0]):
+        if times[i] < newest:
+            late[count] = i
+            count += 1
+        else:
+            newest = times[i]
+            regular[i - count] = i
+    return count
+
+
+@kernel
+def merge_late(times: Any, regular: Any, late: Any, order: Any) -> None:
+    """Merge two lists of rows by time; equal ones as they came."""
+    many = order.shape[0] - late.shape[0]
+    j = 0
+    for i in range(many):
+        row = regular[i]
+        while j < late.shape[0] and (
+            times[late[j]] < times[row] or (times[late[j]] == times[row] and late[j] < row)
+        ):
+            order[i + j] = late[j]
+            j += 1
+        order[i + j] = row
+    while j < late.shape[0]:
+        order[many + j] = late[j]
+        j += 1
 
 
 def _objects(batch: Batch) -> np.ndarray:
@@ -140,22 +218,23 @@ class Grouped:
     starts: np.ndarray
 
     @staticmethod
-    def of(batch: Batch, keys: int) -> Grouped:
-        """The events of a batch in order, given how many keys there are."""
-        present = np.arange(keys)
-        codes: np.ndarray | None = batch.keys
-        if keys == 1:
-            codes = None
-        elif keys > 2 * len(batch) + 1024:
-            present, codes = np.unique(batch.keys, return_inverse=True)
-        found = group(codes, len(present), batch.times)
-        if found.order is not None:
-            batch = batch.take(found.order)
-        return Grouped(batch, present, found.starts)
+    def of(batch: Batch) -> Grouped:
+        """The events of a batch in order."""
+        times, keys = batch.times, batch.keys
+        if batch.single:
+            if not batch.ordered and not never_falls(times):
+                batch = batch.take(order_of_times(times))
+            return Grouped(batch, keys[:1], np.array([0, len(batch)]))
+        after = keys[1:] > keys[:-1]
+        if not bool((after | ((keys[1:] == keys[:-1]) & (times[1:] >= times[:-1]))).all()):
+            batch = batch.take(order_of([keys, times]))
+            keys = batch.keys
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        return Grouped(batch, keys[starts], np.append(starts, len(batch)))
 
 
 class Waiting:
-    """Events that the watermark has not passed yet, as they came."""
+    """Events that the watermark has not passed yet, in batches that are each in order of time."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -169,15 +248,22 @@ class Waiting:
         self._barriers.append(arrival)
 
     def add(self, batch: Batch) -> None:
-        """Take events, which nobody else changes."""
-        if len(batch):
-            self.batches.append(batch)
-        while len(self.batches) > 1 and self._small(*self.batches[-2:]):
-            self.batches[-2:] = [Batch.joined(self.batches[-2:])]
+        """Take the events that count, in the order of time and in arrays of their own."""
+        batch = batch.in_order()
+        parts = [batch]
+        while self.batches and self._joins(self.batches[-1], parts):
+            parts.insert(0, self.batches.pop())
+        self.batches.append(Batch.joined(parts).in_order())
 
-    def _small(self, older: Batch, newer: Batch) -> bool:
-        apart = any(older.arrival < barrier <= newer.arrival for barrier in self._barriers)
-        return len(older) + len(newer) < JOIN_BELOW and len(older) <= 2 * len(newer) and not apart
+    def _joins(self, older: Batch, parts: Sequence[Batch]) -> bool:
+        """Whether what is left of a batch goes with the next ones: it is small, or all are."""
+        newer = parts[0]
+        if any(older.arrival < barrier <= newer.arrival for barrier in self._barriers):
+            return False
+        size, most = len(older), sum(map(len, parts))
+        if older.high <= newer.low:
+            return size <= most
+        return size + most < JOIN_BELOW and size <= 2 * most
 
     def release(self, point: int) -> list[Batch]:
         """The events below `point`; those of a batch come before all of the next one."""
@@ -205,13 +291,12 @@ def _split(batch: Batch, point: int) -> tuple[list[Batch], list[Batch]]:
         return [batch], []
     if batch.low >= point:
         return [], [batch]
-    below = batch.times < point
-    count = int(below.sum())
-    if below[:count].all():
-        head, rest = batch.head(count)
+    count = int(np.searchsorted(batch.times, point))
+    rest = batch.take(slice(count, None))
+    if 4 * len(rest) < len(batch):
         # A small rest must not keep the arrays of the whole.
-        return [head], [rest if 2 * len(rest) > len(batch) else rest.take(np.arange(len(rest)))]
-    return [batch.take(np.flatnonzero(below))], [batch.take(np.flatnonzero(~below))]
+        rest = replace(rest.take(np.arange(len(rest))), ordered=True)
+    return [batch.take(slice(0, count))], [rest]
 
 
 def nulls(size: int, types: Mapping[str, pa.DataType]) -> dict[str, Column]:
@@ -230,4 +315,4 @@ def in_sequence(batches: Iterable[Batch]) -> list[Batch]:
         while found and max(one.high for one in found[-1]) >= min(one.low for one in joined):
             joined = found.pop() + joined
         found.append(joined)
-    return [Batch.joined(parts) for parts in found]
+    return [Batch.joined(parts) if len(parts) > 1 else parts[0] for parts in found]

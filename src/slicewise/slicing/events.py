@@ -121,12 +121,16 @@ def column_of(name: str, values: Any) -> Column:
 
 
 class Times(NamedTuple):
-    """Times of events. `usable` is `None` when all are; then `low` and `high` are their bounds."""
+    """Times of events. `usable` is `None` when all are; then `low` and `high` are their bounds.
+
+    `ordered` tells that they are known never to fall.
+    """
 
     values: np.ndarray
     usable: np.ndarray | None
     low: int
     high: int
+    ordered: bool = False
 
 
 def usable_times(column: Column, name: str) -> Times:
@@ -160,7 +164,9 @@ def usable_times(column: Column, name: str) -> Times:
     if not len(values):
         return Times(np.empty(0, np.int64), None, 0, 0)
     reach = LATEST * divide // multiply
-    low, high = int(values.min()), int(values.max())
+    ordered = never_falls(values)
+    low, high = (values[0], values[-1]) if ordered else (values.min(), values.max())
+    low, high = int(low), int(high)
     if low <= -reach or high >= reach:
         inside = (values > -reach) & (values < reach)
         valid = inside if valid is None else valid & inside
@@ -172,7 +178,12 @@ def usable_times(column: Column, name: str) -> Times:
         times = times // divide
     if valid is not None:
         return Times(times, None, *_reach(times)) if valid.all() else Times(times, valid, 0, 0)
-    return Times(times, None, low * multiply // divide, high * multiply // divide)
+    return Times(times, None, low * multiply // divide, high * multiply // divide, ordered)
+
+
+def never_falls(values: np.ndarray) -> bool:
+    """Whether each value is at least the one before."""
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def _reach(times: np.ndarray) -> tuple[int, int]:

@@ -339,7 +339,7 @@ class Operator:
         given = self._times(columns)
         self._bind(columns)
         marks, usable = self._marks(columns, given.usable)
-        if self.ordered:
+        if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
         self.stats.events += size
         wanted = self._wanted(given, usable, columns)
@@ -353,21 +353,22 @@ class Operator:
         self._newest = max(self._newest, high)
         self._note_changes(times, keys, wanted, low)
         arrival = self.stats.events - size
-        events = Batch(times, keys, columns, wanted, marks, arrival, low, high)
+        ordered = given.ordered and wanted is None
+        events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
         for track in self._tracks.values():
             track.runs.admit(len(self._keys))
         for track in self._takers:
             track.add(self._plain(events) if isinstance(track, OrderTrack) else events)
         if self._waiters:
-            rows = np.arange(size) if wanted is None else np.flatnonzero(wanted)
-            self._waiting.add(self._plain(events).take(rows))
+            self._waiting.add(self._plain(events))
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
         columns = {name: batch.columns[name] for name in self._aggregated()}
         users = any(isinstance(placed.window, UserWindow) for placed in self._windows)
         objects = batch.events() if users else None
-        return replace(batch, columns=columns, objects=objects)
+        keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
+        return replace(batch, keys=keys, columns=columns, objects=objects)
 
     def _aggregated(self) -> list[str]:
         """The columns that aggregates read."""
@@ -400,7 +401,7 @@ class Operator:
             assert self._clock is not None
             now = max(self._clock(), self._newest)
             self._time_type = pa.int64()
-            return Times(np.full(columns.rows, now, np.int64), None, now, now)
+            return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
         column = columns[self.time]
         if not pa.types.is_null(column.type):
             self._time_type = self._time_type or column.type
@@ -580,7 +581,7 @@ class Operator:
             after = getattr(track, "after", 0)
             if after not in sorted_:
                 batches = in_sequence(batch for batch in ready if batch.arrival >= after)
-                sorted_[after] = [Grouped.of(batch, len(self._keys)) for batch in batches]
+                sorted_[after] = [Grouped.of(batch) for batch in batches]
             for grouped in sorted_[after]:
                 track.add_in_order(grouped)
 

@@ -23,7 +23,7 @@ from slicewise.slicing.row_triggers import (
     list_threshold,
 )
 from slicewise.slicing.runs import run
-from slicewise.slicing.slicer import Edges, slice_free
+from slicewise.slicing.slicer import Edges, slice_sorted
 from slicewise.slicing.tracks import Placed, Track
 from slicewise.slicing.triggers import INFINITY, Instances, collect
 from slicewise.slicing.user_rows import UserRows
@@ -87,7 +87,7 @@ class OrderTrack(Track):
         if batch.wanted is not None:
             batch = batch.take(np.flatnonzero(batch.wanted))
         if len(batch):
-            self.add_in_order(Grouped.of(batch, self.runs.keys))
+            self.add_in_order(Grouped.of(batch))
 
     def add_in_order(self, grouped: Grouped) -> None:
         batch = grouped.batch
@@ -96,14 +96,17 @@ class OrderTrack(Track):
         run(triggers.number_rows)(grouped.present, grouped.starts, self.seen, positions)
         heads = {number: self._heads(number, grouped, positions) for number in self.flags}
         cuts = self._cuts(grouped, positions, heads)
-        keys = batch.keys if self.runs.keys > 1 else None
-        reach = (positions.min(), positions.max())
-        sliced = slice_free(self.runs, self.edges, positions, reach, batch.times, keys, None, cuts)
+        reach = (
+            (positions[0], positions[-1]) if batch.single else (positions.min(), positions.max())
+        )
+        groups = (grouped.present, grouped.starts)
+        sliced = slice_sorted(self.runs, self.edges, positions, reach, batch.times, groups, cuts)
         self.store.add(sliced, batch.columns)
+        slots = sliced.slot_of_each() if heads else sliced.slots
         for number, (marked, _) in heads.items():
             self._grow(number)
             self.flags[number][sliced.born] = False
-            self.flags[number][sliced.slots[marked]] = True
+            self.flags[number][slots[marked]] = True
 
     def admit(self) -> None:
         """Make room for the keys that there are."""

@@ -20,9 +20,10 @@ def number_rows(present: Any, starts: Any, seen: Any, positions: Any) -> None:
     """The position of each row among those of its key; `seen` counts them."""
     for g in range(present.shape[0]):
         k = present[g]
+        first = seen[k] - starts[g]
         for i in range(starts[g], starts[g + 1]):
-            positions[i] = seen[k]
-            seen[k] += 1
+            positions[i] = first + i
+        seen[k] = first + starts[g + 1]
 
 
 @kernel

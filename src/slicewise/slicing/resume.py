@@ -2,8 +2,10 @@
 
 Windows of the same name and definition go on; others of the snapshot are forgotten, and new ones
 begin as if they were added while running. An aggregate that the snapshot does not know has seen
-none of the events before: its result is null for instances that hold any of them. Lateness may
-change; what was too late before stays so. Keys, the time column and the way of emission may not.
+none of the events before: its result is null for instances that hold any of them, and may be for
+those that begin before the newest of them. Lateness may change; what was too late before stays so.
+Windows that need rows with lateness and none without keep theirs at zero or above it. Keys, the
+time column and the way of emission may not change.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from slicewise.slicing.snapshot import (
 )
 from slicewise.slicing.store import Store, fill_identity
 from slicewise.slicing.tracks import Placed
+from slicewise.slicing.triggers import BEGINNING
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -69,6 +72,7 @@ def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Opera
     for window in wanted:
         if window.name not in op._taken:
             op.add_window(window)
+    _share_since(op)
     if op.emit == "final":
         # With less lateness than before, what lies between is due with the next watermark.
         op.watermark = min(op.watermark, op._floor + op.lateness)
@@ -148,6 +152,15 @@ def _get_store(store: Store, node: Any, count: int, source: BlobReader, since: i
         for before, time in known_since.items():
             if outputs.get(before) == bound.aggregate.output:
                 store.since[number] = max(store.since.get(number, time), time)
+
+
+def _share_since(op: Operator) -> None:
+    """Let new tracks know from when on aggregates know everything: waiting events come to them."""
+    stores = [track.store for track in op._tracks.values()]
+    numbers = {number for store in stores for number in store.since}
+    shared = {n: max(store.since.get(n, BEGINNING) for store in stores) for n in numbers}
+    for store in stores:
+        store.since = dict(shared)
 
 
 def _find(component: Component, saved: list[Any]) -> tuple[int, list[int] | None] | None:

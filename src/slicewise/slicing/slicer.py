@@ -25,6 +25,7 @@ from slicewise.slicing.runs import (
     MERGED,
     Runs,
     close_place,
+    first_at_least,
     last_at_most,
     open_place,
     run,
@@ -42,11 +43,22 @@ class Sliced:
 
     `slots[i]` is the slot of event i, or -1 when it goes nowhere; `born` are slots that are new
     and hold nothing yet; `merged` are pairs (older, newer) of slots that became one, in order.
+    With `begins`, `slots[j]` is that of the events from `begins[j]` to before `begins[j + 1]`.
     """
 
     slots: np.ndarray
     born: np.ndarray
     merged: tuple[np.ndarray, np.ndarray]
+    begins: np.ndarray | None = None
+
+    @property
+    def events(self) -> int:
+        """How many events there were."""
+        return len(self.slots) if self.begins is None else int(self.begins[-1])
+
+    def slot_of_each(self) -> np.ndarray:
+        """The slot of each event."""
+        return self.slots if self.begins is None else np.repeat(self.slots, np.diff(self.begins))
 
 
 class Edges:
@@ -138,20 +150,42 @@ def slice_free(
     times: np.ndarray | None,
     keys: np.ndarray | None,
     wanted: Any,
-    cuts: np.ndarray | None = None,
 ) -> Sliced:
     """Put events into slices between the edges of context-free windows, by the measure `at`.
 
     `reach` is the least and the greatest measure of the events that are wanted. Slices know their
-    first and last event times only when `times` are given; no `keys` stand for one key. Where
-    `cuts` are given the measure never falls, and marked events begin a slice too.
+    first and last event times only when `times` are given; no `keys` stand for one key.
     """
+    given = (at, times, keys, wanted, _bounds(edges, reach, len(at)))
+    return _resumed(runs, at, lambda i, out: (into_slices, (*given, i)))
+
+
+def slice_sorted(
+    runs: Runs,
+    edges: Edges,
+    at: np.ndarray,
+    reach: tuple[Any, Any],
+    times: np.ndarray | None,
+    groups: tuple[np.ndarray, np.ndarray],
+    cuts: np.ndarray | None = None,
+) -> Sliced:
+    """The same for events whose measure never falls: each slice takes a range of them.
+
+    `groups` are the keys that occur and where the events of each begin; marked events of `cuts`
+    begin a slice too.
+    """
+    cut = None if cuts is None else np.append(np.flatnonzero(cuts), len(at))
+    given = (at, times, *groups, cut, _bounds(edges, reach, len(at)))
+    found = _resumed(runs, at, lambda i, out: (into_ranges, (*given, i)))
+    slots, begins = found.merged
+    return Sliced(slots, found.born, (slots[:0], slots[:0]), np.append(begins, len(at)))
+
+
+def _bounds(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.ndarray, ...]:
     listed = edges.none
     if len(edges.steps) > PROGRESSIONS:
-        listed = edges.listed(*reach, EDGES_PER_EVENT * len(at) + 1000)
-    bounds = (listed, edges.steps, edges.phases, edges.singles)
-    given = (at, times, keys, wanted, cuts, bounds)
-    return _resumed(runs, at, lambda i, out: (into_slices, (*given, i)))
+        listed = edges.listed(*reach, EDGES_PER_EVENT * events + 1000)
+    return listed, edges.steps, edges.phases, edges.singles
 
 
 def slice_sessions(
@@ -271,7 +305,6 @@ def into_slices(
     times: Any,
     keys: Any,
     wanted: Any,
-    cuts: Any,
     bounds: Any,
     begin: int,
     cursors: Any,
@@ -295,6 +328,7 @@ def into_slices(
     k, key, here, count = 0, -1, -1, 0
     low, high = at[0], at[0]  # nothing is in between: the first event looks for its slice
     edge, next_edge = low, high
+    early, late = 0, 0  # the first and last time of the slice at hand
     for i in range(begin, at.shape[0]):
         if wanted is not None and not wanted[i]:
             slots[i] = -1
@@ -302,20 +336,19 @@ def into_slices(
         t = at[i]
         if keys is not None:
             k = keys[i]
-        cut = cuts is not None and cuts[i]
-        if k == key and low <= t < high and not cut:
+        if k == key and low <= t < high:
             count += 1
             slots[i] = here
             if times is not None:
-                first[here] = min(first[here], times[i])
-                last[here] = max(last[here], times[i])
+                early = min(early, times[i])
+                late = max(late, times[i])
             continue
         place = -1
         position = size[k]
         if position > 0:
             tail = offset[k] + position - 1
             if t >= start[tail]:
-                if t < stop[tail] and not cut:
+                if t < stop[tail]:
                     place = tail
             else:
                 found = last_at_most(start, offset[k], tail, t)
@@ -329,8 +362,10 @@ def into_slices(
             if place < 0:
                 if count > 0:
                     rows[here] += count
+                    if times is not None:
+                        first[here], last[here] = early, late
                 return i
-            start[place] = edge if cuts is None else t
+            start[place] = edge
             stop[place] = next_edge
             rows[slot[place]] = 0
             if times is not None:
@@ -345,13 +380,98 @@ def into_slices(
             first[there] = min(first[there], times[i])
             last[there] = max(last[there], times[i])
         # A late event is an exception: the slice of those in order stays at hand.
-        if k != key or t >= high or cut:
+        if k != key or t >= high:
             if count > 0:
                 rows[here] += count
                 count = 0
+                if times is not None:
+                    first[here], last[here] = early, late
             key, here, low, high = k, there, start[place], stop[place]
+            if times is not None:
+                early, late = first[here], last[here]
     if count > 0:
         rows[here] += count
+        if times is not None:
+            first[here], last[here] = early, late
+    return at.shape[0]
+
+
+@kernel
+def into_ranges(
+    at: Any,
+    times: Any,
+    present: Any,
+    starts: Any,
+    cuts: Any,
+    bounds: Any,
+    begin: int,
+    cursors: Any,
+    index: Any,
+    pool: Any,
+    free: Any,
+    cells: Any,
+    slots: Any,
+    born: Any,
+    older: Any,
+    newer: Any,
+) -> Any:
+    """Slices of events in order: ranges of them go to slots `older`, and begin at `newer`.
+
+    `cuts` are the rows that begin a slice whatever their measure, and the number of rows.
+    """
+    offset, size, room = index
+    start, stop, slot = pool
+    first, last, rows = cells
+    edge, next_edge = at[0], at[0]
+    c = 0
+    for g in range(present.shape[0]):
+        k, end = present[g], starts[g + 1]
+        i = max(starts[g], begin)
+        while i < end:
+            t = at[i]
+            cut = False
+            if cuts is not None:
+                while cuts[c] < i:
+                    c += 1
+                cut = cuts[c] == i
+            place = -1
+            position = size[k]
+            if position > 0:
+                tail = offset[k] + position - 1
+                if t >= start[tail]:
+                    if t < stop[tail] and not cut:
+                        place = tail
+                else:
+                    found = last_at_most(start, offset[k], tail, t)
+                    if found >= offset[k] and t < stop[found]:
+                        place = found
+                    position = found + 1 - offset[k]
+            if place < 0:
+                if not edge <= t < next_edge:
+                    edge, next_edge = bounds_of(t, bounds)
+                place = open_place(k, position, cursors, index, pool, free)
+                if place < 0:
+                    return i
+                start[place] = edge if cuts is None else t
+                stop[place] = next_edge
+                rows[slot[place]] = 0
+                if times is not None:
+                    first[slot[place]] = times[i]
+                born[cursors[2]] = slot[place]
+                cursors[2] += 1
+            past = end
+            if at[end - 1] >= stop[place]:
+                past = first_at_least(at, i, end, stop[place])
+            if cuts is not None:
+                past = min(past, cuts[c + 1] if cut else cuts[c])
+            there = slot[place]
+            rows[there] += past - i
+            if times is not None:
+                last[there] = times[past - 1]
+            older[cursors[3]] = there
+            newer[cursors[3]] = i
+            cursors[3] += 1
+            i = past
     return at.shape[0]
 
 

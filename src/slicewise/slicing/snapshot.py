@@ -137,7 +137,7 @@ def get_events(op: Operator, source: BlobReader) -> None:
             op._waiting.separate(track.after)
     if op._waiters:
         types = {name: (op._types or {})[name] for name in op._aggregated()}
-        get_waiting(op._waiting, source.header["waiting"], types, source)
+        get_waiting(op._waiting, source.header["waiting"], types, source, single=not op.by)
 
 
 def _get_progress(op: Operator, source: BlobReader) -> None:

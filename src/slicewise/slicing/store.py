@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Bound, Component, States, read, share, states_of
+from slicewise.aggregates.base import Bound, Component, States, read, share, states_of, taken
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, identity, lift, load, store
 from slicewise.columns import Column
@@ -45,24 +45,30 @@ class Store:
     def add(self, sliced: Sliced, columns: Mapping[str, Column]) -> None:
         """Add the events of a batch to their slices, then fuse the slices that became one."""
         older, newer = sliced.merged
+        events = sliced.events
         for number, component in enumerate(self.components):
-            X, valid = read(component, columns, len(sliced.slots))
-            if component.algebra == ROWS.algebra and self.states[number] is None:
+            algebra = component.algebra
+            if algebra == ROWS.algebra and self.states[number] is None:
+                valid = taken(component, columns)
                 if valid is not None:
                     self.states[number] = (self._parted(sliced, valid),)
                 continue
+            X, valid = read(component, columns, events)
             S = self._room(number, component)
-            algebra = component.algebra
-            fill_identity.specialise(algebra)(S, sliced.born)
-            add_events.specialise(algebra)(X, valid, sliced.slots, S)
+            if len(sliced.born):
+                fill_identity.specialise(algebra)(S, sliced.born)
+            if sliced.begins is None:
+                add_events.specialise(algebra)(X, valid, sliced.slots, S)
+            else:
+                add_ranges.specialise(algebra)(X, valid, sliced.slots, sliced.begins, S)
             if len(older):
                 fuse.specialise(algebra)(S, older, newer)
-        self.combines += len(sliced.slots) - len(sliced.born) + len(older)
+        self.combines += events - len(sliced.born) + len(older)
 
     def _parted(self, sliced: Sliced, valid: np.ndarray) -> np.ndarray:
         """The rows of slices less the nulls of this batch, the first that has any."""
         nulls = np.zeros(self.runs.slots, np.int64)
-        slots = sliced.slots[~valid]
+        slots = sliced.slot_of_each()[~valid]
         np.add.at(nulls, slots[slots >= 0], 1)
         for older, newer in zip(*sliced.merged, strict=True):
             nulls[older] += nulls[newer]
@@ -213,6 +219,17 @@ def add_events(X: Any, valid: Any, slots: Any, S: Any) -> None:
         state = combine(state, lift(X, i))
     if here >= 0:
         store(S, here, state)
+
+
+@kernel
+def add_ranges(X: Any, valid: Any, slots: Any, begins: Any, S: Any) -> None:
+    """Add each range of events to the state of its slot."""
+    for j in range(slots.shape[0]):
+        state = load(S, slots[j])
+        for i in range(begins[j], begins[j + 1]):
+            if valid is None or valid[i]:
+                state = combine(state, lift(X, i))
+        store(S, slots[j], state)
 
 
 @kernel

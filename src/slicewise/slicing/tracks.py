@@ -20,7 +20,7 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
 from slicewise.slicing.runs import Runs, run
-from slicewise.slicing.slicer import Edges, slice_free, slice_rows, slice_sessions
+from slicewise.slicing.slicer import Edges, slice_free, slice_rows, slice_sessions, slice_sorted
 from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import (
     BEGINNING,
@@ -140,9 +140,19 @@ class FreeTrack(Track):
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
 
     def add(self, batch: Batch) -> None:
-        keys = batch.keys if self.runs.keys > 1 else None
+        one = self.runs.keys == 1
+        if one and batch.ordered and batch.wanted is None:
+            self.add_in_order(Grouped(batch, np.zeros(1, np.int64), np.array([0, len(batch)])))
+            return
+        keys = None if one else batch.keys
         reach = (batch.low, batch.high)
         sliced = slice_free(self.runs, self.edges, batch.times, reach, None, keys, batch.wanted)
+        self.store.add(sliced, batch.columns)
+
+    def add_in_order(self, grouped: Grouped) -> None:
+        batch, groups = grouped.batch, (grouped.present, grouped.starts)
+        reach = (batch.low, batch.high)
+        sliced = slice_sorted(self.runs, self.edges, batch.times, reach, None, groups)
         self.store.add(sliced, batch.columns)
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.columns import Column
-from slicewise.slicing.batches import Batch, Waiting, nulls, reach
+from slicewise.slicing.batches import Batch, Waiting, nulls
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.plain import pack, unpack
 
@@ -36,9 +36,14 @@ def _put(batch: Batch, codes: np.ndarray, out: BlobWriter) -> Any:
 
 
 def get_waiting(
-    waiting: Waiting, nodes: Any, types: Mapping[str, pa.DataType], source: BlobReader
+    waiting: Waiting,
+    nodes: Any,
+    types: Mapping[str, pa.DataType],
+    source: BlobReader,
+    *,
+    single: bool,
 ) -> None:
-    """Take over events; columns of these names and types that they lack are null."""
+    """Take over events, of one key if `single`; columns of these types that they lack are null."""
     for node in nodes:
         times = source.get(node["times"])
         table = table_of(source.get_bytes(node["columns"]))
@@ -47,14 +52,17 @@ def get_waiting(
             objects = np.empty(len(times), object)
             objects[:] = unpack(node["objects"], source)
         known = {name: Column.from_arrow(table[name]) for name in table.column_names}
+        keys = source.get(node["keys"])
         batch = Batch(
             times,
-            source.get(node["keys"]),
+            np.broadcast_to(keys[0], len(keys)) if single else keys,
             {**nulls(len(times), types), **known},
             None,
             {int(number): source.get(mark) for number, mark in node["marks"].items()},
             node["arrival"],
-            *reach(times),
+            int(times[0]),
+            int(times[-1]),
             objects,
+            ordered=True,
         )
         waiting.batches.append(batch)
