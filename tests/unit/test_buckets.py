@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.spark.keeping import DROPPED, METRICS, RESULTS, KeepBuckets
+from slicewise.spans import Ticks
+from slicewise.spark.keeping import DROPPED, METRICS, RESULTS, KeepBuckets, Metrics
 from slicewise.spark.packing import (
     AHEAD,
     EVENTS,
@@ -22,6 +23,7 @@ from slicewise.spark.packing import (
     to_table,
 )
 from slicewise.spark.query import Query
+from slicewise.spark.rolling_stream import KeepTrailing
 from slicewise.spark.windowed_stream import KeepWindows
 
 EVENT = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.float64())])
@@ -155,6 +157,33 @@ def test_rows_that_cannot_be_merged_are_null_and_counted() -> None:
     assert values[("b", "sliding_20_10", 0)] is None
     assert values[("b", "sliding_20_10", 10)] == 660
     assert found[METRICS]["failed"] == 2
+
+
+def test_rows_of_a_key_that_cannot_be_rolled_have_nulls() -> None:
+    types = {f.name: f.type for f in EVENT}
+    query = Query.of((), [Poison("x", "lift")], "t", ("k",), types)
+    made = pa.schema([*EVENT, ("x_poison_10", pa.float64())])
+    kept = KeepTrailing(query, (Ticks(10),), 10, made).fresh()
+    rows = [("a", 1, 1.0), ("b", 2, 666.0), ("a", 3, 2.0), ("b", 4, 1.0)]
+    kept.take(pa.Table.from_pylist([dict(zip("ktx", row)) for row in rows], EVENT))
+    (found,) = kept.advance(10)
+    assert found.column("x_poison_10").to_pylist() == [1.0, None, 3.0, None]
+    metrics = Metrics()
+    kept.measured(metrics)
+    assert metrics.failed == 2
+
+
+def test_an_error_that_no_event_is_to_blame_for_stops_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keep = buckets([sw.tumbling(10)], delay=0, keep_late=True)
+
+    def broken(*_: Any) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(sw.Operator, "process", broken)
+    with pytest.raises(OSError, match="disk is full"):
+        feed(keep, State(), [("a", 1, 1.0)])
 
 
 def test_events_ahead_of_the_clock_are_bad_and_do_not_move_the_watermark() -> None:

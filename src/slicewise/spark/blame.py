@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.errors import AggregateError, SlicewiseError
+from slicewise.errors import AggregateError, OverflowedError, SlicewiseError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +32,20 @@ def blaming(aggs: Sequence[Aggregate], by: Sequence[str], rows: pa.Table) -> Ite
         raise AggregateError(
             f"The aggregate {agg.output!r} failed{where}: {type(cause).__name__}: {cause}"
         ) from error
+
+
+def is_about_events(
+    error: Exception, aggs: Sequence[Aggregate], by: Sequence[str], rows: pa.Table
+) -> bool:
+    """Whether an error comes from what events hold, and not from code or machines around it.
+
+    An error of interpreted code says so; of compiled code the slow twin fails on the same events.
+    """
+    if isinstance(error, SlicewiseError):
+        return isinstance(error, OverflowedError)
+    if any(note.startswith("raised by") for note in getattr(error, "__notes__", ())):
+        return True
+    return _find(aggs, by, rows) is not None
 
 
 def _find(

@@ -80,6 +80,10 @@ class Keeper(ABC):
     def resumed(self, snapshot: bytes) -> Kept:
         """What is known after a snapshot; refuses one that cannot be gone on from."""
 
+    @abstractmethod
+    def is_about(self, error: Exception, events: pa.Table) -> bool:
+        """Whether some of the events are to blame for an error, so that others can go on."""
+
 
 @dataclass(frozen=True)
 class KeepBuckets:
@@ -123,7 +127,9 @@ class KeepBuckets:
         try:
             if events.num_rows:
                 kept.take(events)
-        except Exception:
+        except Exception as error:
+            if not self.keeper.is_about(error, events):
+                raise
             good, refused = sifted(
                 events, self.about["by"], lambda some: self._kept(snapshot).take(some)
             )

@@ -22,6 +22,7 @@ from slicewise.slicing.describe import aggregate_described, aggregate_of, chosen
 from slicewise.slicing.events import usable_times
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spans import Duration, Rows, Span, Ticks
+from slicewise.spark.blame import is_about_events
 from slicewise.spark.frames import arrow_schema, fit
 from slicewise.spark.keeping import Keeper, Kept, Metrics
 from slicewise.spark.query import Query
@@ -84,6 +85,9 @@ class KeepTrailing(Keeper):
         kept.before = kept.before.select(self.reads)
         return kept
 
+    def is_about(self, error: Exception, events: pa.Table) -> bool:
+        return is_about_events(error, self.query.aggs, self.query.by, events)
+
 
 class TrailingKept(Kept):
     """The events of a bucket that wait, and those that windows to come reach back to."""
@@ -95,6 +99,7 @@ class TrailingKept(Kept):
         self.waiting: pa.Table | None = None
         self.late: list[pa.Table] = []
         self.timeless: list[pa.Table] = []
+        self.failed = 0
 
     def _times(self, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         name = self.keeper.query.time
@@ -143,16 +148,47 @@ class TrailingKept(Kept):
         used = read if self.before is None else pa.concat_tables([self.before, read])
         used = used.combine_chunks()
         times = times_of(Column.from_arrow(used.column(query.time)), query.time)
+        keys = [used.column(name) for name in query.by]
+        try:
+            found = self._rolled(used)
+        except Exception as error:
+            if not self.keeper.is_about(error, used):
+                raise
+            found = self._rolled_apart(used)
+        self.before = used.filter(pa.array(self._needed(keys, times.values)))
+        yield self._answered(ready, [column.slice(known) for column in found])
+
+    def _rolled(self, used: pa.Table) -> list[Any]:
+        """The results of each aggregate over each span."""
+        query = self.keeper.query
+        times = times_of(Column.from_arrow(used.column(query.time)), query.time)
         columns = {n: Column.from_arrow(used.column(n)) for a in query.aggs for n in a.columns}
         keys = [used.column(name) for name in query.by]
         found = rolling_columns(keys, times, columns, self.keeper.spans, query.aggs)
-        part = np.arange(known, used.num_rows)
-        new = [
-            fit(column.take(part).to_arrow(), field.type)
+        return [
+            fit(column.to_arrow(), field.type)
             for column, field in zip(found, self._new, strict=True)
         ]
-        self.before = used.filter(pa.array(self._needed(keys, times.values)))
-        yield self._answered(ready, new)
+
+    def _rolled_apart(self, used: pa.Table) -> list[Any]:
+        """The same key by key; those on whose events an aggregate raises an error have nulls."""
+        import pyarrow as pa
+
+        codes, count = encode([used.column(name) for name in self.keeper.query.by])
+        groups = np.zeros(used.num_rows, np.int64) if codes is None else codes
+        order, parts = [], []
+        for code in range(count):
+            rows = np.flatnonzero(groups == code)
+            some = used.take(pa.array(rows))
+            try:
+                made = self._rolled(some)
+            except Exception:
+                self.failed += len(rows)
+                made = [pa.nulls(len(rows), field.type) for field in self._new]
+            order.append(rows)
+            parts.append(pa.Table.from_arrays(made, schema=pa.schema(self._new)))
+        back = np.argsort(np.concatenate(order), kind="stable")
+        return list(pa.concat_tables(parts).take(pa.array(back)).combine_chunks().columns)
 
     def _needed(self, keys: Sequence[Any], times: np.ndarray) -> np.ndarray:
         """Which events windows to come reach back to."""
@@ -209,6 +245,7 @@ class TrailingKept(Kept):
         metrics.bad += sum(table.num_rows for table in self.timeless)
         kept = (self.before, self.waiting)
         metrics.slices = sum(table.num_rows for table in kept if table is not None)
+        metrics.failed = self.failed
         metrics.interpreted = sum(not bound.compiled for bound in self.keeper.query.bounds())
 
 

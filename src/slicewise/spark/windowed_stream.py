@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.resume import resume
 from slicewise.spark.batch import Windowed
+from slicewise.spark.blame import is_about_events
 from slicewise.spark.frames import arrow_schema, fit
 from slicewise.spark.keeping import Keeper, Kept, Metrics
 from slicewise.spark.query import Query
@@ -33,6 +34,9 @@ class KeepWindows(Keeper):
 
     def resumed(self, snapshot: bytes) -> Kept:
         return WindowsKept(resume(self._operator(), snapshot, self.query.types), self)
+
+    def is_about(self, error: Exception, events: pa.Table) -> bool:
+        return is_about_events(error, self.query.aggs, self.query.by, events)
 
     def _operator(self) -> Operator:
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
