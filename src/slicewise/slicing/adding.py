@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.errors import CapabilityError
+from slicewise.slicing.cutting import cut_by, kept_by
 from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.slicer import Edges
 from slicewise.slicing.tracks import FreeTrack, MeasureTrack, Placed, RowTrack
@@ -74,7 +75,9 @@ def make_room(op: Operator, window: Window, since: Any) -> None:
 def _cut_alike(track: FreeTrack, window: Periodic | Cumulate | Fixed) -> FreeWindows | None:
     """The windows of a track that were there from the start, if their edges are this one's too."""
     first = [p for p in track.windows if p.since == BEGINNING]
-    old, new = Edges([p.window for p in first]), Edges([window])
+    defined = [p.window for p in first]
+    old, new = cut_by(defined, track.technique), Edges([window])
+    old = kept_by(defined, track.technique, old) or old
     known = list(zip(old.steps.tolist(), old.phases.tolist(), strict=True))
     for step, phase in zip(new.steps.tolist(), new.phases.tolist(), strict=True):
         if not any(step % s == 0 and (phase - p) % s == 0 for s, p in known):

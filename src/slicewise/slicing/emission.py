@@ -123,7 +123,7 @@ def prints_of(track: Track, listed: Listed) -> np.ndarray:
 def answers_of(track: Track, listed: Listed, revisions: np.ndarray | None = None) -> Answers:
     """Merge the slices of instances and lower their states."""
     found = listed.instances
-    states = track.store.merge(found.left, found.right)
+    states = track.store.merge(found.left, found.right, found.key)
     if len(listed.row):
         track.store.extend(states, listed.row, listed.left, listed.right)
     size = len(found)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.slicing.order import OrderTrack
+from slicewise.slicing.partials import Technique
 from slicewise.slicing.tracks import FreeTrack, MeasureTrack, Placed, RowTrack, SessionTrack, Track
 
 if TYPE_CHECKING:
@@ -42,15 +43,17 @@ def _tracks(op: Operator) -> list[str]:
             lines.append(f"{names}: {share}, cut where events are more than {gap} apart.")
         else:
             measure = "time" if place == "time" else f"column {place[1]!r}"
-            lines.append(f"{names}: {share} of {measure}, cut at {_edges(windows)}.")
+            lines.append(
+                f"{names}: {share} of {measure}, cut at {_edges(windows, op.plan.partials)}."
+            )
     return lines
 
 
-def _edges(windows: Sequence[Placed]) -> str:
-    from slicewise.slicing.slicer import Edges
+def _edges(windows: Sequence[Placed], technique: Technique) -> str:
+    from slicewise.slicing.cutting import cut_by
 
     kind = "f8" if any(isinstance(p.window.length, float) for p in windows) else "i8"
-    edges = Edges([placed.window for placed in windows], kind)
+    edges = cut_by([placed.window for placed in windows], technique, kind)
     steps = [f"every {s} from {p}" for s, p in zip(edges.steps, edges.phases, strict=True)]
     steps += [f"at {single}" for single in edges.singles]
     shown = ", ".join(steps[:6]) + (f" and {len(steps) - 6} more" if len(steps) > 6 else "")
@@ -64,8 +67,11 @@ def _decisions(op: Operator) -> list[str]:
         "invert": "a late event shifts rows, which exact inverses could follow",
         "recompute": "a late event shifts rows, and what they are in is merged again",
     }[plan.removes]
+    kept = [t for t in op._tracks.values() if t.begins is not None]
+    partials = "slices that only passed ends part become one (cutty)" if kept else plan.partials
     splits = "slices may be cut by late events" if plan.splits else "no slice is ever cut"
-    return [f"Storage: {'; '.join(plan.reasons)}.", f"Changes: {splits}; {removes}."]
+    lines = [f"Storage: {'; '.join(plan.reasons)}.", f"Changes: {splits}; {removes}."]
+    return [*lines, f"Partials: {partials}."] if partials != "cutty" else lines
 
 
 def _aggregates(op: Operator) -> list[str]:
@@ -79,8 +85,10 @@ def _aggregates(op: Operator) -> list[str]:
 
 
 def _merging(op: Operator) -> str:
+    if op.plan.store == "eager":
+        return "Merging: eager, by a tree over the slices of each key (flatfat)."
     name = op.merger or "boundary aggregation (sba)"
-    return f"Merging: {op.plan.store}, when a window closes, by {name}."
+    return f"Merging: lazy, when a window closes, by {name}."
 
 
 def _costs(op: Operator) -> list[str]:

@@ -44,10 +44,12 @@ from slicewise.slicing.keys import Keys
 from slicewise.slicing.memory import Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
-from slicewise.slicing.plan import Plan, context_free, needs_rows, plan, settles
+from slicewise.slicing.partials import Technique
+from slicewise.slicing.plan import Plan, StoreKind, context_free, needs_rows, plan, settles
 from slicewise.slicing.settings import (
     Known,
     as_lateness,
+    check_merging,
     guessed,
     merger_of,
     skips_null,
@@ -98,7 +100,9 @@ class Operator:
     `ordered=True` events are promised in the order of time, each is its own watermark, and
     `process` returns the results. `lateness` and times of events are in the units of the time
     column, microseconds for timestamps; durations such as `"1m"` are microseconds. `merger` names
-    an algorithm of `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's.
+    an algorithm of `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's;
+    `store` says whether slices are merged when a window closes (`"lazy"`) or in trees that are kept
+    (`"eager"`), and `partials` where periodic windows cut them; `op.plan` has what was chosen.
 
     >>> import slicewise as sw
     >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t", by="who")
@@ -121,6 +125,8 @@ class Operator:
         emit: Emit = "on_close",
         ordered: bool = False,
         merger: str | None = None,
+        store: StoreKind | None = None,
+        partials: Technique | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         self.aggs = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
@@ -131,8 +137,11 @@ class Operator:
         self.ordered = ordered
         self.lateness = as_lateness(lateness)
         self.merger = merger
+        self.store: StoreKind | None = store
+        self.partials: Technique | None = partials
         self._clock = clock
         self._check()
+        check_merging(merger, store, partials)
         self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
         self.stats = Stats()
@@ -254,7 +263,14 @@ class Operator:
     def _replan(self) -> None:
         """Decide anew what the windows and aggregates need."""
         settled = settles(self.emit, self.lateness, ordered=self.ordered)
-        self.plan: Plan = plan(self.windows, self.aggs, ordered=self.ordered, settled=settled)
+        self.plan: Plan = plan(
+            self.windows,
+            self.aggs,
+            ordered=self.ordered,
+            settled=settled,
+            store="lazy" if self.merger and not self.store else self.store,
+            partials=self.partials,
+        )
         self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
         self._nothing = None
         if self._types is not None:
@@ -293,10 +309,14 @@ class Operator:
         tracks = {}
         for place, windows in wanted.items():
             track = self._tracks.get(place) or self._make_track(place)
+            track.technique = self.plan.partials
             track.set_windows(windows)
             track.runs.admit(len(self._keys))
             tracks[place] = track
         self._tracks = tracks
+        for track in tracks.values():
+            if (track.store.tree is not None) != (self.plan.store == "eager"):
+                track.store.set_eager(eager=self.plan.store == "eager")
         self._waiters = [track for place, track in tracks.items() if self._waits(place)]
         self._takers = [track for place, track in tracks.items() if not self._waits(place)]
         if not self._waiters:
@@ -304,20 +324,21 @@ class Operator:
 
     def _make_track(self, place: Any) -> Track:
         kind = place if isinstance(place, str) else place[0]
+        how: Any = {"merger": self._merger, "eager": self.plan.store == "eager"}
         if kind in ("order", "ties"):
             after = 0 if isinstance(place, str) else self.stats.events
             self._waiting.separate(after)
-            return OrderTrack(self._bounds, after=after, merger=self._merger)
+            return OrderTrack(self._bounds, after=after, **how)
         if kind == "rows":
-            return RowTrack(self._bounds, merger=self._merger)
-        if place == "sessions":
-            return SessionTrack(self._bounds, merger=self._merger)
-        if place == "time":
-            return FreeTrack(self._bounds, merger=self._merger)
+            return RowTrack(self._bounds, **how)
+        if kind == "sessions":
+            return SessionTrack(self._bounds, **how)
+        if kind == "time":
+            return FreeTrack(self._bounds, **how)
         assert self._types is not None
         _, axis, rows = place
-        kind = "f8" if str(self._types[axis]) in ("float", "double", "halffloat") else "i8"
-        return MeasureTrack(self._bounds, axis, kind, rows=rows, merger=self._merger)
+        dtype = "f8" if str(self._types[axis]) in ("float", "double", "halffloat") else "i8"
+        return MeasureTrack(self._bounds, axis, dtype, rows=rows, **how)
 
     # Events.
 

@@ -16,6 +16,7 @@ from slicewise.aggregates.base import Bound
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import order_triggers as triggers
 from slicewise.slicing.batches import Batch, Grouped
+from slicewise.slicing.cutting import cut_by, kept_by
 from slicewise.slicing.row_triggers import (
     keep_punctuated,
     keep_threshold,
@@ -23,12 +24,11 @@ from slicewise.slicing.row_triggers import (
     list_threshold,
 )
 from slicewise.slicing.runs import run
-from slicewise.slicing.slicer import Edges, slice_sorted
+from slicewise.slicing.slicer import slice_sorted
 from slicewise.slicing.tracks import Placed, Track
-from slicewise.slicing.triggers import INFINITY, Instances, collect
+from slicewise.slicing.triggers import BEGINNING, INFINITY, Instances, collect
 from slicewise.slicing.user_rows import UserRows
 from slicewise.windows import (
-    Periodic,
     Punctuated,
     RowPeriodic,
     Session,
@@ -49,9 +49,14 @@ class OrderTrack(Track):
     """
 
     def __init__(
-        self, bounds: Sequence[Bound], *, after: int = 0, merger: type[FlatMerger] | None = None
+        self,
+        bounds: Sequence[Bound],
+        *,
+        after: int = 0,
+        merger: type[FlatMerger] | None = None,
+        eager: bool = False,
     ) -> None:
-        super().__init__(bounds, merger=merger)
+        super().__init__(bounds, merger=merger, eager=eager)
         self.after = after
         self.seen = np.zeros(0, np.int64)
         self.flags: dict[int, np.ndarray] = {}
@@ -66,14 +71,12 @@ class OrderTrack(Track):
             np.array([p.window.every for p in counted], np.int64),
             np.array([p.since for p in counted], np.int64),
         )
-        self.edges = Edges(
-            [
-                Periodic(name=p.window.name, length=p.window.length, every=p.window.every)
-                for p in counted
-            ]
-        )
+        defined = [p.window for p in counted]
+        self.edges = cut_by(defined, self.technique)
         if not counted:
             self.edges.singles = np.array([0, INFINITY])  # one slice, until it is cut
+        alone = len(counted) == len(windows)  # other windows cut at events
+        self.begins = kept_by(defined, self.technique, self.edges) if alone else None
         flagged = [p for p in windows if isinstance(p.window, FLAGGED)]
         none = np.zeros(0, np.bool_)
         self.flags = {p.number: self.flags.get(p.number, none) for p in flagged}
@@ -102,6 +105,7 @@ class OrderTrack(Track):
         groups = (grouped.present, grouped.starts)
         sliced = slice_sorted(self.runs, self.edges, positions, reach, batch.times, groups, cuts)
         self.store.add(sliced, batch.columns)
+        self.store.touch(positions, batch.keys if self.runs.keys > 1 else None)
         slots = sliced.slot_of_each() if heads else sliced.slots
         for number, (marked, _) in heads.items():
             self._grow(number)
@@ -182,6 +186,14 @@ class OrderTrack(Track):
         places = np.empty(len(codes), np.int64)
         run(triggers.places_of)(codes, positions, *self._index(), places)
         return places
+
+    def evict(self, point: int) -> None:
+        if self.begins is not None and point < INFINITY:
+            self.admit()
+            highs = self.seen.copy()
+            run(triggers.settled_rows)(point, self.runs.keys, *self._index(), highs)
+            self.fuse(point, highs, BEGINNING)
+        super().evict(point)
 
     def needed(self, point: int) -> np.ndarray:
         self.admit()

@@ -151,6 +151,10 @@ def list_counted(
                 while r < z and start[r] < end:
                     r += 1
                 close = last[slot[r - 1]] + 1
+                # An end that parts no slices any more was passed before.
+                if end != (start[r] if r < z else seen[code]):
+                    k += 1
+                    continue
                 if close > high:
                     break
                 if close > low and first[slot[l]] >= since[w]:
@@ -158,6 +162,18 @@ def list_counted(
                     count += 1
                 k += 1
     return count
+
+
+@kernel
+def settled_rows(point: int, keys: int, index: Any, pool: Any, highs: Any) -> None:
+    """How many rows of each key are in slices with no event at or after `point`."""
+    offset, size, base = index
+    start, slot, first, last = pool
+    for code in range(keys):
+        a, z = offset[code], offset[code] + size[code]
+        settled = first_lasting(slot, last, a, z, point)
+        if settled < z:
+            highs[code] = start[settled]
 
 
 @kernel

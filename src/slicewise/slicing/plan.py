@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log2
 from typing import Literal
 
 from slicewise.aggregates.base import Aggregate
+from slicewise.slicing.partials import Technique
 from slicewise.windows import Cumulate, Fixed, Periodic, RowPeriodic, RowsEveryTime, Session, Window
+
+StoreKind = Literal["lazy", "eager"]
+STORES = ("lazy", "eager")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +26,14 @@ class Plan:
     `stores_rows`: events are kept, not only states (Figure 4). `splits`: a slice may have to be
     cut (Figure 5). `removes`: how an event leaves a slice when a late one shifts it (Figure 6).
     `store`: `"lazy"` merges slices when a window closes, `"eager"` keeps a tree over them.
+    `partials`: where periodic windows cut slices (see `slicing.partials`).
     """
 
     stores_rows: bool
     splits: bool
     removes: Literal["never", "invert", "recompute"]
-    store: Literal["lazy", "eager"]
+    store: StoreKind
+    partials: Technique
     reasons: tuple[str, ...]
 
 
@@ -50,10 +57,45 @@ def settles(emit: str, lateness: int, *, ordered: bool) -> bool:
     return emit == "final" or (emit == "on_close" and (ordered or not lateness))
 
 
+def chosen_store(windows: Sequence[Window], aggs: Sequence[Aggregate]) -> StoreKind:
+    """Whether a tree over slices pays, by the combines that each unit of time costs.
+
+    A lazy store merges all slices of a window whenever one closes; a tree takes the logarithm for
+    each slice and twice that for each window that closes. Aggregates that all invert have states
+    that are cheap to combine, so that for them the difference must be larger.
+    """
+    rates = {"lazy": 0.0, "asked": 0.0}
+    longest = 1.0
+    periodic = [w for w in windows if isinstance(w, Periodic | RowPeriodic)]
+    for measure in {(type(w), getattr(w, "axis", None)) for w in periodic}:
+        shared = [w for w in periodic if (type(w), getattr(w, "axis", None)) == measure]
+        # Windows of equal slides cut at the same edges, but for an origin of their own.
+        slices = sum(1 / w.every for w in {w.every: w for w in shared}.values())
+        for window in shared:
+            many = max(1.0, float(window.length) * slices)
+            longest = max(longest, many)
+            rates["lazy"] += many / window.every
+            rates["asked"] += 1 / window.every
+        rates["asked"] += slices / 2
+    margin = 8 if all(aggregate.invertible for aggregate in aggs) else 4
+    return "eager" if rates["lazy"] > margin * 2 * log2(2 * longest) * rates["asked"] else "lazy"
+
+
 def plan(
-    windows: Sequence[Window], aggs: Sequence[Aggregate], *, ordered: bool, settled: bool
+    windows: Sequence[Window],
+    aggs: Sequence[Aggregate],
+    *,
+    ordered: bool,
+    settled: bool,
+    store: StoreKind | None = None,
+    partials: Technique | None = None,
 ) -> Plan:
-    """The decisions for these windows and aggregates; `settled` is what `settles` says."""
+    """The decisions for these windows and aggregates; `settled` is what `settles` says.
+
+    A `store` and `partials` that are given stand.
+    """
+    if store is None:
+        store = "eager" if partials == "pairs+" else chosen_store(windows, aggs)
     aware = [w.name for w in windows if isinstance(w, RowsEveryTime)]
     context = [w.name for w in windows if needs_rows(w)]
     unordered = [a.output for a in aggs if not a.commutative]
@@ -78,4 +120,4 @@ def plan(
     splits = bool(aware) if ordered else bool(context)
     if not reasons:
         reasons.append("states alone are kept: no window or aggregate needs rows")
-    return Plan(stores, splits, removes, "lazy", tuple(reasons))
+    return Plan(stores, splits, removes, store, partials or "cutty", tuple(reasons))

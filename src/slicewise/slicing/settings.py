@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from slicewise.aggregates.base import Aggregate
 from slicewise.errors import CapabilityError, SpanError
 from slicewise.mergers.base import FlatMerger
+from slicewise.slicing.partials import TECHNIQUES
+from slicewise.slicing.plan import STORES
 from slicewise.slicing.tracks import Placed
 from slicewise.spans import Duration, Ticks, span
 from slicewise.windows import (
@@ -73,6 +75,31 @@ def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
     for aggregate in aggs:
         cls.check(aggregate)
     return cls
+
+
+def check_merging(merger: str | None, store: str | None, partials: str | None) -> None:
+    """Refuse ways of storing and merging slices that there are not, or not together."""
+    if store is not None and store not in STORES:
+        shown = ", ".join(map(repr, STORES))
+        raise CapabilityError(
+            f"`store` is one of {shown}; given: {store!r}. Leave it out to let the planner choose."
+        )
+    if partials is not None and partials not in TECHNIQUES:
+        shown = ", ".join(map(repr, TECHNIQUES))
+        raise CapabilityError(
+            f"`partials` is one of {shown}; given: {partials!r}. Leave it out for Cutty's."
+        )
+    if merger is not None and store == "eager":
+        raise CapabilityError(
+            f"An eager store merges by its own trees, and a merger merges when a window closes; "
+            f"given: store='eager' and merger={merger!r}. Leave one of them out."
+        )
+    if partials == "pairs+" and (store == "lazy" or merger is not None):
+        given = f"merger={merger!r}" if merger is not None else "store='lazy'"
+        raise CapabilityError(
+            f"`partials='pairs+'` is Pairs with an eager store; given with {given}. "
+            "Use `partials='pairs'`."
+        )
 
 
 def wall_clock() -> int:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
-SETTINGS = ("time", "lateness", "emit", "ordered", "merger")
+SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials")
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 # Windows whose instances depend on how many rows of a key there have ever been.
@@ -347,6 +347,7 @@ def _get_track(
     _get_slices(runs, node, count, source)
     track.evict_at = node["evict_at"]
     (get_store or _get_store)(track.store, node["store"], count, source)
+    track.store.set_eager(eager=track.store.tree is not None)
     if isinstance(track, MeasureTrack):
         track._admit()
         track.settled[:keys] = source.get(node["settled"])

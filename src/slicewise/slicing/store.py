@@ -19,6 +19,7 @@ from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger, arrays_for
 from slicewise.slicing.runs import Runs
 from slicewise.slicing.slicer import Sliced
+from slicewise.slicing.tree import Tree
 
 ROWS = parts.rows()
 FAILED = object()  # the state of an instance whose slices could not be combined
@@ -28,11 +29,17 @@ class Store:
     """The states of the slices of one set of runs."""
 
     def __init__(
-        self, bounds: Sequence[Bound], runs: Runs, merger: type[FlatMerger] | None = None
+        self,
+        bounds: Sequence[Bound],
+        runs: Runs,
+        merger: type[FlatMerger] | None = None,
+        *,
+        eager: bool = False,
     ) -> None:
         self.bounds = list(bounds)
         self.runs = runs
         self.merger = merger
+        self.tree = Tree(runs) if eager else None
         self.components = share(bounds)
         self.states: list[States | None] = [None] * len(self.components)
         self.combines = 0
@@ -77,6 +84,7 @@ class Store:
     def rebind(self, bounds: Sequence[Bound]) -> None:
         """Take over other components; those that are new have seen no event."""
         known = dict(zip(self.components, self.states, strict=True))
+        self.set_eager(eager=self.tree is not None)
         self.bounds, self.components = list(bounds), share(bounds)
         self.states = [None] * len(self.components)
         for number, component in enumerate(self.components):
@@ -86,6 +94,26 @@ class Store:
                 S = self._room(number, component)
                 every = np.arange(self.runs.slots, dtype=np.int64)
                 fill_identity.specialise(component.algebra)(S, every)
+
+    def fuse(self, older: np.ndarray, newer: np.ndarray) -> None:
+        """Merge slots pair by pair, in order."""
+        for number, component in enumerate(self.components):
+            if self.states[number] is not None:
+                fuse.specialise(component.algebra)(self.states[number], older, newer)
+        self.combines += len(older)
+
+    def touched(self) -> np.ndarray | None:
+        """The least measure of each key that the tree does not know yet, if there is a tree."""
+        return None if self.tree is None else self.tree.least()
+
+    def touch(self, at: np.ndarray, keys: np.ndarray | None) -> None:
+        """Take note of the measures of events that were added; no `keys` stand for one key."""
+        if self.tree is not None:
+            self.tree.touch(at, keys)
+
+    def set_eager(self, *, eager: bool) -> None:
+        """Keep trees over the slices, or do not; those that were kept are made anew."""
+        self.tree = Tree(self.runs) if eager else None
 
     def _room(self, number: int, component: Component) -> States:
         states = self.states[number]
@@ -100,36 +128,47 @@ class Store:
         self.states[number] = states
         return states
 
-    def merge(self, left: np.ndarray, right: np.ndarray) -> list[States]:
+    def merge(
+        self, left: np.ndarray, right: np.ndarray, keys: np.ndarray | None = None
+    ) -> list[States]:
         """The states of each component over ranges of places `[left, right)` of the runs.
 
-        Ranges that follow each other with bounds that never fall share their work.
+        Ranges that follow each other with bounds that never fall share their work. With an eager
+        store the `keys` that they belong to are needed.
         """
+        if self.tree is not None and keys is not None:
+            return self._ask(self.tree, keys, left, right)
         rows: States | None = None
         merged = []
         for component, states in zip(self.components, self.states, strict=True):
             if states is not None:
-                merged.append(self._merged(component.algebra, states, left, right))
+                merged.append(self._merge(component.algebra, states, left, right))
                 continue
             # Every count without a null is that of the rows.
             rows = (self.rows(left, right),) if rows is None else rows
             merged.append(rows)
         return merged
 
-    def _merged(self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray) -> States:
-        """Merge; where only some ranges can be, the others get a state that cannot be lowered."""
-        try:
-            return self._merge(algebra, S, left, right)
-        except Exception:
-            if not self.forgiving or algebra.compiled:
-                raise
-        out: States = algebra.new(len(left))
-        for row in range(len(left)):
-            try:
-                out[0][row] = self._merge(algebra, S, left[row:][:1], right[row:][:1])[0][0]
-            except Exception:
-                out[0][row] = FAILED
-        return out
+    def _ask(
+        self, tree: Tree, keys: np.ndarray, left: np.ndarray, right: np.ndarray
+    ) -> list[States]:
+        first = tree.settle()
+        rows: States | None = None
+        merged: list[States] = []
+        for number, (component, states) in enumerate(
+            zip(self.components, self.states, strict=True)
+        ):
+            if states is None and rows is not None:
+                merged.append(rows)
+                continue
+            place = -1 if states is None else number
+            S = (self.runs.rows,) if states is None else states
+            self.combines += tree.renew(place, component.algebra, S, first)
+            found, combines = tree.ask(place, component.algebra, keys, left, right)
+            self.combines += combines
+            merged.append(found)
+            rows = found if states is None else rows
+        return merged
 
     def _merge(self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray) -> States:
         out: States = algebra.new(len(left))

@@ -19,6 +19,8 @@ from slicewise.codegen.kernel import kernel
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
+from slicewise.slicing.cutting import MANY_KEYS, cut_by, fuse_ends, kept_by
+from slicewise.slicing.partials import Technique
 from slicewise.slicing.runs import Runs, run
 from slicewise.slicing.slicer import Edges, slice_free, slice_rows, slice_sessions, slice_sorted
 from slicewise.slicing.store import Store
@@ -66,16 +68,22 @@ class Placed:
 class Track(ABC):
     """What all tracks share."""
 
+    edges: Edges
+
     def __init__(
         self,
         bounds: Sequence[Bound],
         dtype: str = "i8",
         *,
         merger: type[FlatMerger] | None = None,
+        eager: bool = False,
     ) -> None:
         self.runs = Runs(dtype)
-        self.store = Store(bounds, self.runs, merger)
+        self.store = Store(bounds, self.runs, merger, eager=eager)
         self.windows: list[Placed] = []
+        self.technique: Technique = "cutty"
+        self.begins: Edges | None = None  # where slices stay apart, if not at every edge
+        self.fused_to = BEGINNING
         self.evict_at = EVICT_AT_LEAST
 
     def set_windows(self, windows: Sequence[Placed]) -> None:
@@ -119,6 +127,20 @@ class Track(ABC):
             self.store.forget(freed)
         self.evict_at = 2 * self.runs.live + EVICT_AT_LEAST
 
+    def fuse(self, point: int, highs: np.ndarray, low: int) -> None:
+        """Make one of slices that only ends of windows part, all of them complete at `point`."""
+        if self.begins is None or point >= INFINITY:
+            return
+        if self.runs.keys > MANY_KEYS and self.runs.live < self.evict_at:
+            return
+        touched = self.store.touched()
+        older, newer = fuse_ends(self.runs, self.edges, self.begins, low, highs, touched)
+        self.fused_to = point
+        if len(older):
+            self.store.fuse(older, newer)
+            self.runs.release(newer)
+            self.store.forget(newer)
+
     def _keep(self) -> np.ndarray:
         return self.runs.offset + self.runs.size
 
@@ -136,7 +158,10 @@ class FreeTrack(Track):
     def set_windows(self, windows: Sequence[Placed]) -> None:
         super().set_windows(windows)
         dtype = self.runs.start.dtype.str
-        self.edges = Edges([placed.window for placed in windows], dtype)
+        defined = [placed.window for placed in windows]
+        self.edges = cut_by(defined, self.technique, dtype)
+        self.begins = kept_by(defined, self.technique, self.edges)
+        self.fused_to = BEGINNING
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
 
     def add(self, batch: Batch) -> None:
@@ -148,12 +173,14 @@ class FreeTrack(Track):
         reach = (batch.low, batch.high)
         sliced = slice_free(self.runs, self.edges, batch.times, reach, None, keys, batch.wanted)
         self.store.add(sliced, batch.columns)
+        self.store.touch(batch.times, keys)
 
     def add_in_order(self, grouped: Grouped) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)
         reach = (batch.low, batch.high)
         sliced = slice_sorted(self.runs, self.edges, batch.times, reach, None, groups)
         self.store.add(sliced, batch.columns)
+        self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         points = (np.array([low]), np.array([high]))
@@ -162,6 +189,10 @@ class FreeTrack(Track):
     def earliest(self, places: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.runs.start[places]
         return found
+
+    def evict(self, point: int) -> None:
+        self.fuse(point, np.array([point]), self.fused_to)
+        super().evict(point)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
@@ -185,8 +216,9 @@ class MeasureTrack(FreeTrack):
         *,
         rows: bool,
         merger: type[FlatMerger] | None = None,
+        eager: bool = False,
     ) -> None:
-        super().__init__(bounds, dtype, merger=merger)
+        super().__init__(bounds, dtype, merger=merger, eager=eager)
         self.axis = axis
         self.rows = rows
         self.settled = np.empty(0, dtype)
@@ -212,6 +244,7 @@ class MeasureTrack(FreeTrack):
             reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
             sliced = slice_free(self.runs, self.edges, at, reach, batch.times, batch.keys, wanted)
         self.store.add(sliced, batch.columns)
+        self.store.touch(at, batch.keys)
 
     def _admit(self) -> None:
         more = len(self.runs.offset) - len(self.settled)
@@ -254,7 +287,7 @@ class MeasureTrack(FreeTrack):
         # What is settled decides which events count, so it may not wait for an eviction.
         if point < INFINITY:
             self.settled = self.reached(point)
-        super().evict(point)
+        Track.evict(self, point)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
@@ -302,6 +335,7 @@ class SessionTrack(Track):
         keys = batch.keys if self.runs.keys > 1 else None
         sliced = slice_sessions(self.runs, self.gap, batch.times, keys, batch.wanted)
         self.store.add(sliced, batch.columns)
+        self.store.touch(batch.times, keys)
         gone = sliced.merged[1]
         if len(gone):
             self.runs.release(gone)
@@ -337,6 +371,7 @@ class RowTrack(Track):
             self.runs, batch.times, batch.times, batch.keys, batch.wanted, batch.arrival
         )
         self.store.add(sliced, batch.columns)
+        self.store.touch(batch.times, batch.keys)
         rows = sliced.slots >= 0
         for number, marks in self.marks.items():
             if len(marks) < self.runs.slots:
