@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.slicing.batches import order_of, order_of_times
+from slicewise.slicing.runs import near_at_most, run
 from slicewise.windows import UserWindow, Window
 
 
@@ -103,3 +104,10 @@ def test_rows_are_ordered_by_numbers_and_then_as_they_came(rows: list[tuple[int,
     assert order_of([keys, times]).tolist() == expected
     by_time = sorted(range(len(rows)), key=lambda row: rows[row][1])
     assert order_of_times(times).tolist() == by_time
+
+
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=1), st.integers(-(10**6), 10**6))
+def test_a_guess_finds_the_same_place_as_a_search(gaps: list[int], x: int) -> None:
+    values = np.cumsum(np.abs(np.array(gaps * 40))) - 10**6
+    guessed = run(near_at_most)(values, 0, len(values), x)
+    assert guessed == np.searchsorted(values, x, "right") - 1

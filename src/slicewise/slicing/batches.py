@@ -218,13 +218,18 @@ class Grouped:
     starts: np.ndarray
 
     @staticmethod
+    def alone(batch: Batch) -> Grouped:
+        """A batch of one key, which is in order."""
+        return Grouped(batch, np.zeros(1, np.int64), np.array([0, len(batch)]))
+
+    @staticmethod
     def of(batch: Batch) -> Grouped:
         """The events of a batch in order."""
         times, keys = batch.times, batch.keys
         if batch.single:
             if not batch.ordered and not never_falls(times):
                 batch = batch.take(order_of_times(times))
-            return Grouped(batch, keys[:1], np.array([0, len(batch)]))
+            return Grouped.alone(batch)
         after = keys[1:] > keys[:-1]
         if not bool((after | ((keys[1:] == keys[:-1]) & (times[1:] >= times[:-1]))).all()):
             batch = batch.take(order_of([keys, times]))

@@ -34,7 +34,8 @@ def cut_by(windows: Sequence[Any], technique: Technique, dtype: str = "i8") -> E
 
 def kept_by(windows: Sequence[Any], technique: Technique, edges: Edges) -> Edges | None:
     """The edges at which Cutty keeps slices apart, if those are fewer than `edges`."""
-    if technique != "cutty":
+    plain = all(getattr(w, "every", 0) and w.length % w.every == 0 for w in windows)
+    if technique != "cutty" or (plain and not any(isinstance(w, Cumulate) for w in windows)):
         return None
     begins = Edges([_begins(_as_periodic(window)) for window in windows], edges.steps.dtype.str)
     same = all(

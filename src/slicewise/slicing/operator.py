@@ -23,7 +23,13 @@ from slicewise.errors import (
     SpanError,
     WindowError,
 )
-from slicewise.slicing.batches import Batch, Grouped, Waiting, events_of, in_sequence
+from slicewise.slicing.batches import (
+    Batch,
+    Grouped,
+    Waiting,
+    events_of,
+    in_sequence,
+)
 from slicewise.slicing.emission import (
     Answers,
     Listed,

@@ -27,6 +27,7 @@ from slicewise.slicing.runs import (
     close_place,
     first_at_least,
     last_at_most,
+    near_at_most,
     open_place,
     run,
 )
@@ -133,12 +134,18 @@ class Edges:
 
 def _fused(progressions: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Leave out progressions whose edges are all edges of one with a smaller step."""
-    left = np.array(progressions).reshape(-1, 2)
-    kept: list[tuple[Any, Any]] = []
-    while len(left):
-        step, phase = left[0].tolist()
-        kept.append((step, phase))
-        left = left[(left[:, 0] % step != 0) | ((left[:, 1] - phase) % step != 0)]
+    steps, phases = np.array(progressions).reshape(-1, 2).T
+    known = np.unique(steps)
+    # Few steps are multiples of another; only their progressions have to be looked at.
+    multiple = known[(known[:, None] % known[None, :] == 0).sum(axis=1) > 1]
+    kept = []
+    for progression, suspect in zip(progressions, np.isin(steps, multiple), strict=True):
+        step, phase = progression
+        if suspect:
+            smaller = (steps < step) & (step % steps == 0)
+            if bool(((phase - phases[smaller]) % steps[smaller] == 0).any()):
+                continue
+        kept.append(progression)
     return kept
 
 
@@ -193,6 +200,19 @@ def slice_sessions(
 ) -> Sliced:
     """Put events into sessions by the smallest gap."""
     return _resumed(runs, times, lambda i, out: (into_sessions, (times, keys, wanted, gap, i)))
+
+
+def slice_sorted_sessions(
+    runs: Runs, gap: int, times: np.ndarray, groups: tuple[np.ndarray, np.ndarray]
+) -> Sliced:
+    """The same for events by key and in the order of time: each session takes a range of them."""
+    begins, tally = np.empty(len(times), np.int64), np.zeros(1, np.int64)
+    given = (times, *groups, gap, begins, tally)
+    found = _resumed(runs, times, lambda i, out: (into_session_ranges, (*given, i)))
+    count = int(tally[0])
+    return Sliced(
+        found.slots[:count], found.born, found.merged, np.append(begins[:count], len(times))
+    )
 
 
 def _resumed(runs: Runs, at: np.ndarray, call: Any) -> Sliced:
@@ -351,7 +371,7 @@ def into_slices(
                 if t < stop[tail]:
                     place = tail
             else:
-                found = last_at_most(start, offset[k], tail, t)
+                found = near_at_most(start, offset[k], tail, t)
                 if found >= offset[k] and t < stop[found]:
                     place = found
                 position = found + 1 - offset[k]
@@ -496,7 +516,7 @@ def into_sessions(
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
-    k, key, place, here = 0, -1, -1, -1
+    k, key, place, here, count = 0, -1, -1, -1, 0
     since, until = times[0], times[0] - 1  # the session of the event before; none yet
     newest = False  # whether that is the last session of its key
     for i in range(begin, times.shape[0]):
@@ -508,57 +528,142 @@ def into_sessions(
             k = keys[i]
         if k == key and since <= t:
             if t <= until:
-                rows[here] += 1
+                count += 1
                 slots[i] = here
                 continue
             if newest and t - until <= gap:
                 until = t
-                stop[place] = t
-                last[here] = t
-                rows[here] += 1
+                count += 1
                 slots[i] = here
                 continue
-        low, high = offset[k], offset[k] + size[k]
-        place = high - 1
-        if high > low and t < start[place]:
-            place = last_at_most(start, low, high, t)
-        # `place` is the last session that begins at or before t, or low - 1.
-        follows = place >= low and t - stop[place] <= gap
-        leads = place + 1 < high and start[place + 1] - t <= gap
-        if follows and leads:
-            # The event fuses two sessions.
-            here, gone = slot[place], slot[place + 1]
-            older[cursors[3]] = here
-            newer[cursors[3]] = gone
-            cursors[3] += 1
-            stop[place] = stop[place + 1]
-            rows[here] += rows[gone]
-            last[here] = last[gone]
-            close_place(k, place + 1, index, pool)
-        elif leads:
-            place += 1
-            start[place] = t
-            first[slot[place]] = t
-        elif not follows:
-            place = open_place(k, place + 1 - low, cursors, index, pool, free)
-            if place < 0:
-                return i
-            start[place] = t
-            stop[place] = t
-            rows[slot[place]] = 0
-            first[slot[place]] = t
-            last[slot[place]] = t
-            born[cursors[2]] = slot[place]
-            cursors[2] += 1
+        if count > 0:
+            # What is at hand goes back before any other session is looked at.
+            rows[here] += count
+            stop[place] = until
+            last[here] = until
+            count = 0
+        place = place_in_sessions(t, k, gap, cursors, index, pool, free, cells, born, older, newer)
+        if place < 0:
+            return i
         here = slot[place]
-        if t > stop[place]:
-            stop[place] = t
-            last[here] = t
         rows[here] += 1
         slots[i] = here
         key, since, until = k, start[place], stop[place]
         newest = place == offset[k] + size[k] - 1
+    if count > 0:
+        rows[here] += count
+        stop[place] = until
+        last[here] = until
     return times.shape[0]
+
+
+@kernel
+def into_session_ranges(
+    times: Any,
+    present: Any,
+    starts: Any,
+    gap: int,
+    begins: Any,
+    tally: Any,
+    begin: int,
+    cursors: Any,
+    index: Any,
+    pool: Any,
+    free: Any,
+    cells: Any,
+    slots: Any,
+    born: Any,
+    older: Any,
+    newer: Any,
+) -> Any:
+    """Sessions of events in order: ranges of them begin at `begins` and go to `slots`."""
+    offset, size, room = index
+    start, stop, slot = pool
+    first, last, rows = cells
+    for g in range(present.shape[0]):
+        k, end = present[g], starts[g + 1]
+        i = max(starts[g], begin)
+        while i < end:
+            place = place_in_sessions(
+                times[i], k, gap, cursors, index, pool, free, cells, born, older, newer
+            )
+            if place < 0:
+                return i
+            until = stop[place]
+            newest = place == offset[k] + size[k] - 1
+            past = i + 1
+            while past < end:
+                t = times[past]
+                if t > until:
+                    if not newest or t - until > gap:
+                        break
+                    until = t
+                past += 1
+            here = slot[place]
+            stop[place] = until
+            last[here] = until
+            rows[here] += past - i
+            slots[tally[0]] = here
+            begins[tally[0]] = i
+            tally[0] += 1
+            i = past
+    return times.shape[0]
+
+
+@kernel
+def place_in_sessions(
+    t: int,
+    k: int,
+    gap: int,
+    cursors: Any,
+    index: Any,
+    pool: Any,
+    free: Any,
+    cells: Any,
+    born: Any,
+    older: Any,
+    newer: Any,
+) -> Any:
+    """The place of the session that an event belongs to, which reaches to it; -1 without room."""
+    offset, size, room = index
+    start, stop, slot = pool
+    first, last, rows = cells
+    low, high = offset[k], offset[k] + size[k]
+    place = high - 1
+    if high > low and t < start[place]:
+        place = last_at_most(start, low, high, t)
+    # `place` is the last session that begins at or before t, or low - 1.
+    follows = place >= low and t - stop[place] <= gap
+    leads = place + 1 < high and start[place + 1] - t <= gap
+    if follows and leads:
+        # The event fuses two sessions.
+        here, gone = slot[place], slot[place + 1]
+        older[cursors[3]] = here
+        newer[cursors[3]] = gone
+        cursors[3] += 1
+        stop[place] = stop[place + 1]
+        rows[here] += rows[gone]
+        last[here] = last[gone]
+        close_place(k, place + 1, index, pool)
+    elif leads:
+        place += 1
+        start[place] = t
+        first[slot[place]] = t
+    elif not follows:
+        place = open_place(k, place + 1 - low, cursors, index, pool, free)
+        if place < 0:
+            return -1
+        start[place] = t
+        stop[place] = t
+        rows[slot[place]] = 0
+        first[slot[place]] = t
+        last[slot[place]] = t
+        born[cursors[2]] = slot[place]
+        cursors[2] += 1
+    if t > stop[place]:
+        stop[place] = t
+        last[slot[place]] = t
+    return place
 
 
 @kernel

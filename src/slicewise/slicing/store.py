@@ -13,6 +13,7 @@ import numpy as np
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, States, read, share, states_of, taken
+from slicewise.aggregates.forgiving import forgiven
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, identity, lift, load, store
 from slicewise.columns import Column
@@ -22,7 +23,6 @@ from slicewise.slicing.slicer import Sliced
 from slicewise.slicing.tree import Tree
 
 ROWS = parts.rows()
-FAILED = object()  # the state of an instance whose slices could not be combined
 
 
 class Store:
@@ -45,9 +45,6 @@ class Store:
         self.combines = 0
         # Aggregates, by number, that know events from a time on, and not those before it.
         self.since: dict[int, int] = {}
-        # Whether an error in the code of an aggregate makes a result null, and how many it made so.
-        self.forgiving = False
-        self.failed = 0
 
     def add(self, sliced: Sliced, columns: Mapping[str, Column]) -> None:
         """Add the events of a batch to their slices, then fuse the slices that became one."""
@@ -208,7 +205,8 @@ class Store:
         try:
             return bound.lower(states)
         except Exception:
-            if not self.forgiving:
+            counted = forgiven()
+            if counted is None:
                 raise
         import pyarrow as pa
 
@@ -218,7 +216,7 @@ class Store:
                 alone = [tuple(array[row : row + 1] for array in S) for S in states]
                 values += bound.lower(alone).tolist()
             except Exception:
-                self.failed += 1
+                counted.count += 1
                 values.append(None)
         kind = bound.lower([c.algebra.new(0) for c in bound.components]).type
         return Column.from_arrow(pa.array(values, None if pa.types.is_null(kind) else kind))

@@ -22,7 +22,15 @@ from slicewise.slicing.batches import Batch, Grouped
 from slicewise.slicing.cutting import MANY_KEYS, cut_by, fuse_ends, kept_by
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.runs import Runs, run
-from slicewise.slicing.slicer import Edges, slice_free, slice_rows, slice_sessions, slice_sorted
+from slicewise.slicing.slicer import (
+    Edges,
+    Sliced,
+    slice_free,
+    slice_rows,
+    slice_sessions,
+    slice_sorted,
+    slice_sorted_sessions,
+)
 from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import (
     BEGINNING,
@@ -99,6 +107,10 @@ class Track(ABC):
         """The same for events by key and in the order of time."""
         self.add(grouped.batch)
 
+    def _alone(self, batch: Batch) -> bool:
+        """Whether the events have one key and are in order."""
+        return self.runs.keys == 1 and batch.ordered and batch.wanted is None
+
     @abstractmethod
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         """The instances of these keys whose close point is in `(low, high]`."""
@@ -165,11 +177,10 @@ class FreeTrack(Track):
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
 
     def add(self, batch: Batch) -> None:
-        one = self.runs.keys == 1
-        if one and batch.ordered and batch.wanted is None:
-            self.add_in_order(Grouped(batch, np.zeros(1, np.int64), np.array([0, len(batch)])))
+        if self._alone(batch):
+            self.add_in_order(Grouped.alone(batch))
             return
-        keys = None if one else batch.keys
+        keys = batch.keys if self.runs.keys > 1 else None
         reach = (batch.low, batch.high)
         sliced = slice_free(self.runs, self.edges, batch.times, reach, None, keys, batch.wanted)
         self.store.add(sliced, batch.columns)
@@ -332,10 +343,19 @@ class SessionTrack(Track):
         )
 
     def add(self, batch: Batch) -> None:
+        if self._alone(batch):
+            self.add_in_order(Grouped.alone(batch))
+            return
         keys = batch.keys if self.runs.keys > 1 else None
-        sliced = slice_sessions(self.runs, self.gap, batch.times, keys, batch.wanted)
+        self._store(slice_sessions(self.runs, self.gap, batch.times, keys, batch.wanted), batch)
+
+    def add_in_order(self, grouped: Grouped) -> None:
+        batch, groups = grouped.batch, (grouped.present, grouped.starts)
+        self._store(slice_sorted_sessions(self.runs, self.gap, batch.times, groups), batch)
+
+    def _store(self, sliced: Sliced, batch: Batch) -> None:
         self.store.add(sliced, batch.columns)
-        self.store.touch(batch.times, keys)
+        self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
         gone = sliced.merged[1]
         if len(gone):
             self.runs.release(gone)
