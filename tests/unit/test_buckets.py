@@ -88,7 +88,9 @@ def buckets(windows: Sequence[Any], where: str = "", **more: Any) -> KeepBuckets
     return KeepBuckets(KeepWindows(query, MADE, 0, "on_close"), about, EVENT, **more)
 
 
-def feed(keep: KeepBuckets, state: State, rows: list[Any], kind: int = EVENTS) -> dict[int, Any]:
+def feed(
+    keep: KeepBuckets, state: State, rows: list[Any], kind: int = EVENTS, made: Any = MADE
+) -> dict[int, Any]:
     """The rows of one micro-batch through a bucket: what comes out by kind."""
     table = pa.Table.from_pylist([dict(zip("ktx", row)) for row in rows], EVENT)
     newest = max((row[1] for row in rows), default=-(2**62))
@@ -107,7 +109,7 @@ def feed(keep: KeepBuckets, state: State, rows: list[Any], kind: int = EVENTS) -
             if what == METRICS:
                 found[METRICS] = json.loads(piece)
             else:
-                schema = MADE if what == RESULTS else EVENT
+                schema = made if what == RESULTS else EVENT
                 found[what] += to_table([piece], schema).to_pylist()
     return found
 
@@ -150,13 +152,22 @@ def test_rows_that_cannot_be_merged_are_null_and_counted() -> None:
     windows = [sw.tumbling(sw.rows(2)), sw.sliding(20, every=10)]
     keep, state = buckets(windows, "combine", delay=0, keep_late=True), State()
     rows = [("b", 1, 666.0), ("b", 12, 660.0), ("a", 13, 1.0)]
-    feed(keep, state, rows)
-    found = feed(keep, state, [("c", 60, 1.0)])
-    values = {(r["k"], r["window"], r["start"]): r["p"] for r in found[RESULTS]}
+    found = [feed(keep, state, rows), feed(keep, state, [("c", 60, 1.0)])]
+    results = [row for step in found for row in step[RESULTS]]
+    values = {(r["k"], r["window"], r["start"]): r["p"] for r in results}
     assert values[("b", "tumbling_2rows", 0)] is None
     assert values[("b", "sliding_20_10", 0)] is None
     assert values[("b", "sliding_20_10", 10)] == 660
-    assert found[METRICS]["failed"] == 2
+    assert sum(step[METRICS]["failed"] for step in found) == 2
+
+
+def test_an_event_that_will_be_lifted_later_is_sifted_when_it_arrives() -> None:
+    keep, state = buckets([sw.tumbling(sw.rows(2))], "lift", delay=20, keep_late=True), State()
+    first, second, third = (feed(keep, state, rows) for rows in BATCHES)
+    assert first[DROPPED] == [{"k": "b", "t": 2, "x": 666.0}]
+    assert [row["t"] for row in second[DROPPED]] == [13, 14]
+    found = {(r["k"], r["start"]): (r["p"], r["c"]) for r in third[RESULTS]}
+    assert found == {("a", 0): (6, 2), ("b", 0): (3, 2)}
 
 
 def test_rows_of_a_key_that_cannot_be_rolled_have_nulls() -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from slicewise.aggregates.forgiving import FAILED, forgiven
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.product import Finish, Place
 from slicewise.columns import Column
@@ -303,8 +304,14 @@ class Method:
         try:
             return self.run(*arguments)  # type: ignore[attr-defined]  # set when it is made
         except Exception as error:
-            error.add_note(f"raised by `{self.method}` of the aggregate {self.aggregate!r}")
-            raise
+            counted = forgiven()
+            if counted is None:
+                error.add_note(f"raised by `{self.method}` of the aggregate {self.aggregate!r}")
+                raise
+        if self.method != "lower":
+            return FAILED
+        counted.count += 1
+        return None
 
 
 def objects_column(values: list[Any], kind: pa.DataType | None) -> Column:

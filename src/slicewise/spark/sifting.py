@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slicewise.aggregates.base import Bound, read
+from slicewise.codegen.methods import is_own
 from slicewise.grouping import encode
+from slicewise.slicing.events import Columns
+from slicewise.slicing.store import add_events, fill_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,3 +70,15 @@ def _refused(rows: np.ndarray, keys: np.ndarray, accepts: Accepts) -> np.ndarray
         halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
     refused = [_refused(half, keys, accepts) for half in halves if not accepts(half)]
     return np.concatenate(refused) if refused else rows
+
+
+def try_lifts(bounds: Sequence[Bound], events: pa.Table) -> None:
+    """Lift each event on its own with user-defined aggregates, which may raise an error."""
+    columns = Columns(events)
+    rows = np.arange(events.num_rows)
+    for bound in bounds:
+        for component in bound.components if is_own(bound.aggregate) else ():
+            X, valid = read(component, columns, len(rows))
+            states = component.algebra.new(len(rows))
+            fill_identity.specialise(component.algebra)(states, rows)
+            add_events.specialise(component.algebra)(X, valid, rows, states)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from slicewise.aggregates.forgiving import forgiving
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.resume import resume
 from slicewise.spark.batch import Windowed
@@ -13,6 +14,7 @@ from slicewise.spark.blame import is_about_events
 from slicewise.spark.frames import arrow_schema, fit
 from slicewise.spark.keeping import Keeper, Kept, Metrics
 from slicewise.spark.query import Query
+from slicewise.spark.sifting import try_lifts
 from slicewise.spark.stream import Settings, Stream
 
 if TYPE_CHECKING:
@@ -58,16 +60,21 @@ class WindowsKept(Kept):
         self.operator = operator
         self.keeper = keeper
         self.late, self.bad = operator.stats.late_dropped, operator.stats.bad
+        self.failed = 0
 
     def take(self, events: pa.Table) -> None:
-        self.operator.process(self.keeper.query.read(events))
+        table = self.keeper.query.read(events)
+        self.operator.process(table)
+        if self.operator._waiters:
+            # They are lifted when the watermark passes them, and by then it is too late to sift.
+            try_lifts(self.operator._bounds, table)
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        for track in self.operator._tracks.values():
-            track.store.forgiving = True
-        table = self.operator.advance_arrow(watermark)
+        with forgiving() as forgiven:
+            table = self.operator.advance_arrow(watermark)
+        self.failed = forgiven.count
         if table.num_rows:
             schema = self.keeper.made
             arrays = [fit(table.column(field.name), field.type) for field in schema]
@@ -86,7 +93,7 @@ class WindowsKept(Kept):
         metrics.late += stats.late_dropped - self.late
         metrics.bad += stats.bad - self.bad
         metrics.slices = stats.slices
-        metrics.failed = sum(track.store.failed for track in self.operator._tracks.values())
+        metrics.failed = self.failed
         metrics.interpreted = sum(not bound.compiled for bound in self.operator._bounds)
 
 
