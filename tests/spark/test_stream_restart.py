@@ -72,7 +72,7 @@ def test_windows_aggregates_lateness_and_delay_may_change(spark: Any, tmp_path: 
         "lateness": 40,
     }
     # One bucket, so that one operator knows the same as it.
-    query = {"by": "k", "time": "t"}
+    query: dict[str, Any] = {"by": "k", "time": "t"}
     fed = Fed(sw.Operator(**query, **first), delay=15)
     emitted_rows = []
     for definition, given, delay in ((first, parts[:2], 15), (second, parts[2:], 25)):

@@ -1,0 +1,214 @@
+"""Bad input to streams: what is left out is counted and handed out, and the rest goes on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import slicewise as sw
+from slicewise.errors import (
+    AggregateError,
+    CapabilityError,
+    ColumnError,
+    ColumnTypeError,
+    SnapshotError,
+    SpanError,
+    WindowError,
+)
+from slicewise.testing import fold
+from slicewise.testing.strategies import Following
+from tests.spark.streaming import Source, drained, emitted, late, run
+
+NOON = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
+
+
+def event(number: int, key: str | None, time: int | None, x: int | None = 1) -> dict[str, Any]:
+    return {"k": key, "t": time, "x": x, "id": number}
+
+
+def test_null_times_are_handed_out_and_null_keys_are_keys(spark: Any, tmp_path: Path) -> None:
+    source = Source(tmp_path / "in")
+    source.add(
+        [event(0, "a", None), event(1, None, None)],  # no time at all yet
+        [event(2, "a", 3), event(3, None, 4), event(4, "b", None), event(5, None, 8, None)],
+        [event(6, "a", 20), event(7, None, 2)],
+        [event(8, "b", 40), event(9, None, 1), event(10, None, None)],
+    )
+    stream = sw.windowed(
+        source.stream(spark), by="k", time="t", windows=[sw.tumbling(10)],
+        aggs=[sw.agg.sum("x"), sw.agg.count()], watermark=10, keep_late=True, buckets=3,
+    )  # fmt: skip
+    ran = run(stream, tmp_path / "state")
+    ids = [{row["id"] for row in late(batch)} for batch in ran.batches]
+    assert ids == [{0, 1}, {4}, set(), {9, 10}]
+    assert {row["k"] for row in ran.batches[0]} == {"a", None}  # a dropped event has its key
+    assert [(m["bad"], m["late"]) for m in ran.metrics] == [(2, 0), (1, 0), (0, 0), (1, 1)]
+    found = fold([*emitted(ran.rows), *emitted(drained(tmp_path / "state"))])
+    assert found == {
+        ("a", "tumbling_10", 0, 10): {"x_sum": 1, "count": 1},
+        (None, "tumbling_10", 0, 10): {"x_sum": 2, "count": 3},
+        ("a", "tumbling_10", 20, 30): {"x_sum": 1, "count": 1},
+        ("b", "tumbling_10", 40, 50): {"x_sum": 1, "count": 1},
+    }
+
+
+def test_rows_without_a_time_roll_through_with_nulls(spark: Any, tmp_path: Path) -> None:
+    source = Source(tmp_path / "in")
+    source.add(
+        [event(0, "a", None), event(1, None, None)],  # before there is any watermark
+        [event(2, "a", 3), event(3, "a", None), event(4, "a", 30)],
+    )
+    stream = sw.rolling(
+        source.stream(spark), by="k", time="t", over=5, aggs=sw.agg.sum("x"), watermark=10
+    )
+    ran = run(stream, tmp_path / "state")
+    found = [{row["id"]: row["x_sum_5"] for row in batch} for batch in ran.batches]
+    assert found == [{0: None, 1: None}, {2: 1, 3: None}]
+    assert [m["bad"] for m in ran.metrics] == [2, 1]
+    assert [(row["id"], row["x_sum_5"]) for row in drained(tmp_path / "state")] == [(4, 1)]
+
+
+MOMENTS = pa.schema([("t", pa.timestamp("us", "UTC")), ("x", pa.int64()), ("id", pa.int64())])
+
+
+@pytest.mark.parametrize(("max_ahead", "bad"), [("1d", [1, 1]), (None, [0, 0])])
+def test_a_wrong_clock_closes_nobodys_windows(
+    spark: Any, tmp_path: Path, max_ahead: Any, bad: list[int]
+) -> None:
+    now = dt.datetime.now(dt.UTC)
+    source = Source(tmp_path / "in", MOMENTS)
+    source.add(
+        [
+            {"t": NOON, "x": 1, "id": 0},
+            {"t": now + dt.timedelta(days=3), "x": 1, "id": 1},
+            {"t": NOON + dt.timedelta(minutes=1), "x": 1, "id": 2},
+        ],
+        [
+            {"t": NOON + dt.timedelta(minutes=2), "x": 1, "id": 3},
+            {"t": dt.datetime(2200, 1, 1, tzinfo=dt.UTC), "x": 1, "id": 4},
+        ],
+        [{"t": NOON + dt.timedelta(minutes=3), "x": 1, "id": 5}],
+    )
+    stream = sw.windowed(
+        source.stream(spark, schema="t timestamp, x bigint, id bigint"),
+        time="t", windows=sw.tumbling("1h"), aggs=sw.agg.count(), watermark="10s", keep_late=True,
+        max_ahead=max_ahead,
+    )  # fmt: skip
+    ran = run(stream, tmp_path / "state")
+    assert [m["bad"] for m in ran.metrics] == [*bad, 0]
+    ids = [[row["id"] for row in late(batch)] for batch in ran.batches]
+    counts = [row["count"] for row in ran.rows if row["window"]]
+    left = [row["count"] for row in drained(tmp_path / "state")]
+    if max_ahead is None:
+        # The clock that is wrong decides: what the others send is late.
+        assert (ids, counts, left) == ([[], [3], [5]], [2, 1], [1])
+    else:
+        assert (ids, counts, left) == ([[1], [4], []], [], [4])
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp_ntz"])
+def test_days_and_moments_without_a_zone_are_times_too(
+    spark: Any, tmp_path: Path, kind: str
+) -> None:
+    types = {"date": pa.date32(), "timestamp_ntz": pa.timestamp("us")}
+    days = [dt.datetime(2024, 5, day) for day in (1, 2, 3, 9, 5)]
+    times = [*([day.date() for day in days] if kind == "date" else days), None]
+    far = dt.date(2300, 1, 1) if kind == "date" else dt.datetime(2300, 1, 1)
+    source = Source(tmp_path / "in", pa.schema([("t", types[kind]), ("id", pa.int64())]))
+    source.add([{"t": time, "id": number} for number, time in enumerate([*times, far])])
+    stream = sw.windowed(
+        source.stream(spark, schema=f"t {kind}, id bigint"), time="t", windows=sw.session("1d"),
+        aggs=sw.agg.count(), watermark="2d", keep_late=True,
+    )  # fmt: skip
+    ran = run(stream, tmp_path / "state")
+    assert [row["id"] for row in late(ran.rows)] == [5, 6]
+    rows = [*(row for row in ran.rows if row["window"]), *drained(tmp_path / "state")]
+    assert {(row["start"].day, row["end"].day, row["count"]) for row in rows} == {
+        (1, 4, 3),
+        (5, 6, 1),
+        (9, 10, 1),
+    }
+
+
+class Locked(sw.Aggregate):
+    """Holds what cannot be sent to a worker."""
+
+    compile = False
+    commutative = True
+    returns = pa.int64()
+
+    def __init__(self, column: str) -> None:
+        super().__init__(column)
+        self.lock = threading.Lock()
+
+    def identity(self) -> int:
+        return 0
+
+    def lift(self, x: int) -> int:
+        return x
+
+    def combine(self, older: int, newer: int) -> int:
+        return older + newer
+
+    def lower(self, state: int) -> int:
+        return state
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"buckets": 0}, SpanError, "`buckets` is a number of groups of keys, .*given: 0"),
+        ({"buckets": True}, SpanError, "from 1 to 32768; given: True"),
+        ({"buckets": "3"}, SpanError, "from 1 to 32768; given: '3'"),
+        ({"buckets": 40_000}, SpanError, "from 1 to 32768; given: 40000"),
+        ({"watermark": "soon"}, SpanError, "`watermark` is a length of time such as '10s'; "),
+        ({"watermark": -5}, SpanError, "`watermark` is a length of time such as '10s'; .*-5"),
+        ({"watermark": sw.rows(3)}, SpanError, "`watermark` is a length of time such as '10s'; "),
+        ({"max_ahead": "far"}, SpanError, "`max_ahead` is a length of time such as '10s'; "),
+        ({"lateness": sw.rows(3)}, SpanError, "`lateness` is a length of time"),
+        ({"emit": "sometimes"}, WindowError, "`emit` is one of 'on_close', .*'sometimes'"),
+        (
+            {"windows": [Following()], "lateness": 5},
+            CapabilityError,
+            "A user window sees each event once.*Use `emit='final'`",
+        ),
+        ({"windows": [Following()], "emit": "on_update"}, CapabilityError, "sees each event once"),
+        ({"windows": []}, WindowError, "at least one window; given: none"),
+        ({"windows": [sw.tumbling(5), sw.tumbling(5)]}, WindowError, "Two windows have the name"),
+        ({"aggs": []}, AggregateError, "aggregates such as `sw.agg"),
+        ({"aggs": [sw.agg.sum("z")]}, ColumnError, "There is no column 'z'"),
+        ({"by": "kk"}, ColumnError, "There is no column 'kk'.*Did you mean 'k'"),
+        ({"time": "when"}, ColumnError, "There is no column 'when'"),
+        ({"time": "s"}, ColumnTypeError, "A time column holds timestamps, .*'s' holds string"),
+        (
+            {"aggs": [Locked("x")]},
+            CapabilityError,
+            "The aggregate 'x_locked' cannot be sent to Spark's workers",
+        ),
+    ],
+    ids=lambda value: None if isinstance(value, type) else str(value)[:40],
+)
+def test_what_cannot_run_is_refused_when_it_is_built(
+    spark: Any, tmp_path: Path, given: Any, error: type[Exception], message: str
+) -> None:
+    source = Source(tmp_path / "in")
+    source.add([])
+    query: dict[str, Any] = {
+        "by": "k",
+        "time": "t",
+        "windows": sw.tumbling(10),
+        "aggs": sw.agg.sum("x"),
+    }
+    with pytest.raises(error, match=message):
+        sw.windowed(source.stream(spark), **(query | given))
+
+
+def test_a_folder_without_a_micro_batch_has_nothing_to_drain(spark: Any, tmp_path: Path) -> None:
+    message = r"was not written by a stream of `sw\.windowed`.*No committed batch found"
+    with pytest.raises(SnapshotError, match=message):
+        sw.drain(tmp_path / "nowhere", spark=spark)
