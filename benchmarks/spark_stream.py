@@ -65,12 +65,12 @@ class Bench:
         self.ratios: dict[str, float] = {}
 
     def folder(self, keys: int, events: int, batches: int) -> Path:
-        """A file for each micro-batch: one event per key and second, in the order of time."""
+        """A file for each micro-batch: a thousand events a second of random keys, in order."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        name = f"stream-{keys}-{events}-{batches}"
+        name = f"stream-random-{keys}-{events}-{batches}"
         folder = Path(tempfile.gettempdir()) / "slicewise-bench" / name
         if not (folder / "done").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -79,8 +79,8 @@ class Bench:
             for number in range(batches):
                 ids = np.arange(number * events, (number + 1) * events)
                 columns = {
-                    "k": pa.array(ids % keys),
-                    "t": pa.array((BEGIN + ids // keys) * 1_000_000).cast(
+                    "k": pa.array(draw.integers(keys, size=events)),
+                    "t": pa.array(BEGIN * 1_000_000 + ids * 1000).cast(
                         pa.timestamp("us", "UTC")
                     ),
                     "x": pa.array(draw.random(events) * 100),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from slicewise.aggregates.base import Bound
+from slicewise.slicing.operator import Operator
 from slicewise.slicing.slicer import Edges
 from slicewise.spans import Rows, canonical
 from slicewise.spark.batch import Windowed
@@ -15,6 +16,10 @@ from slicewise.spark.rolling import Rolling
 def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any) -> str:
     """How `sw.windowed` runs."""
     made = Windowed.of(frame, by, time, windows, aggs)
+    if frame.isStreaming:
+        plan = Operator(windows=windows, aggs=aggs, time=time, by=by).explain().splitlines()
+        kept = [line for line in plan if not line.startswith("Aggregates")]
+        return _shown([*_streamed(made.query.by, made.columns), *kept], made.bounds)
     ways = {"native": _native, "combined": _combined, "ordered": _ordered}
     lines = ways[made.way](made)
     return _shown(lines, made.bounds)
@@ -23,6 +28,13 @@ def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any)
 def explain_rolling(frame: Any, *, by: Any, time: str, over: Any, aggs: Any) -> str:
     """How `sw.rolling` runs."""
     made = Rolling.of(frame, by, time, over, aggs)
+    if frame.isStreaming:
+        kept = (
+            f"A bucket keeps the rows above the watermark, and of those below it what aggregates "
+            f"read, as far back as the longest span ({', '.join(map(str, made.spans))})."
+        )
+        lines = [*_streamed(made.query.by, frame.columns), kept]
+        return _shown(lines, made.query.bounds())
     lines = []
     keys = _keys(made.query.by)
     if made.range is None:
@@ -40,6 +52,15 @@ def explain_rolling(frame: Any, *, by: Any, time: str, over: Any, aggs: Any) -> 
         "boundary aggregator (SBA) over the rows that its windows reach back to."
     )
     return _shown(lines, made.query.bounds())
+
+
+def _streamed(by: Sequence[str], columns: Sequence[str]) -> list[str]:
+    return [
+        f"The columns {', '.join(columns)} cross to Python, where events are packed by bucket of "
+        "keys, with a heartbeat for every bucket; a few packed rows are shuffled.",
+        "Spark calls each bucket in every micro-batch; all that it knows of its keys "
+        f"({', '.join(by) or 'there is one'}) is one snapshot in the checkpoint.",
+    ]
 
 
 def _native(made: Windowed) -> list[str]:
