@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.cache import module_from
-from slicewise.codegen.kernel import HEADER, Kernel
+from slicewise.codegen.kernel import HEADER, Kernel, algebra_module
 
 # Small loops compile to better code than one large one: two algebras in one loop measured half as
 # fast as in a loop each.
@@ -96,10 +96,11 @@ def by_tiles(
     text, calls, at = [], [], 0
     firsts = list(accumulate((len(algebra.dtypes) for algebra in algebras), initial=0))
     for k, (algebra, (first, stop)) in enumerate(zip(algebras, pairwise(firsts), strict=True)):
-        names = ", ".join(
-            f"{name} as {name}_{k}" for name in [step.__name__, algebra.constructor] if name
-        )
-        text.append(f"from {step.specialise(algebra).__module__} import {names}\n")
+        place, name = step.specialise(algebra).__module__, step.__name__
+        text.append(f"from {place} import {name} as {name}_{k}\n")
+        if algebra.constructor:
+            place, name = algebra_module(algebra).__name__, algebra.constructor
+            text.append(f"from {place} import {name} as {name}_{k}\n")
         inputs = _tuple("X", at, at + algebra.inputs)
         fields = ", ".join(_tuple(name, first, stop) for name in ("suffixes", "kept", "states"))
         calls.append(
