@@ -96,7 +96,7 @@ class Column:
         values[~self.valid] = np.nan
         return values
 
-    def take(self, order: np.ndarray) -> Column:
+    def take(self, order: np.ndarray | slice) -> Column:
         """The column with the values at the positions of `order`."""
         valid = None if self.valid is None else self.valid[order]
         return Column(self.values[order], valid, self.type)

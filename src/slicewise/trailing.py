@@ -4,10 +4,11 @@ Rows are brought into the order of (key, time, arrival) once. The windows of one
 runs of neighbouring rows whose first and last row only ever move forward, also from one key to
 the next, so a boundary aggregator in the manner of SBA (KDD 2021) does them all in one sweep:
 behind the boundary suffix aggregates, after it one running aggregate, and a window is one of each.
-When the first row of a window passes the boundary, the boundary moves to the window's end.
+When the first row of a window passes the boundary, the boundary moves to the window's own row. A
+window that begins with the boundary is the running aggregate alone.
 
-A window that only grew is the one before and the new rows; the running aggregate catches up when it
-is needed. All compiled components go through one loop, which writes results, not states.
+Each component has a loop of its own. Those that are compiled take turns, a tile of rows at a time,
+and their states become results while they are in the processor's cache.
 
 Needs:   associative `combine`; event order is kept. Nothing is ever subtracted.
 Cost:    at most 3 combines per row, span and component, whatever the span.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from slicewise.aggregates.base import Aggregate, share
 from slicewise.spark import frames, slices
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
-from slicewise.spark.rolling import RollOrdered, outputs
+from slicewise.spark.rolling import PLACE, SPANS_PER_RANGE, RollOrdered, moment_bits, outputs
 from slicewise.spark.slices import CombineSlices, MergeSlices
 from slicewise.spark.states import SLICE, state_names, state_type
 from slicewise.testing import windowed_rows
@@ -171,6 +172,43 @@ def test_rolling_carries_what_windows_reach_back_to(
     made = run(RollOrdered(query, spans, reach, new, cut=False), table, size)
     found = [row for batch in made for row in batch.to_pylist()]
     expected = sw.rolling(table, by=by or None, time="t", over=over, aggs=aggs)
+    assert_same(dict(enumerate(found)), dict(enumerate(expected.to_pylist())))
+
+
+@settings(max_examples=60)
+@given(
+    events(),
+    st.lists(st.integers(1, 4), min_size=1, max_size=2, unique=True),
+    st.sampled_from([COMMUTING, ORDERED]),
+    keys,
+    st.integers(1, 9),
+    st.sampled_from([1, 2, 1 << 20]),
+)
+def test_ranges_that_share_a_bucket_are_told_apart(
+    rows: list[Row], over: list[int], aggs: Any, by: list[str], size: int, buckets: int
+) -> None:
+    rows = [{**row, "km": n} for n, row in enumerate(rows)]
+    spans, reach = tuple(sw.spans.span(one) for one in over), max(over)
+    shift, length = moment_bits(reach), SPANS_PER_RANGE * reach
+    cut: list[Row] = []
+    for row in rows:
+        if row["t"] is None:
+            cut.append({**row, PLACE: None})
+            continue
+        first = row["t"] // length * length
+        # The next range looks back to the end of this one.
+        reached = [first + length] if row["t"] - first > length - reach else []
+        for begin in [first, *reached]:
+            bucket = crc32(repr((begin, [row[key] for key in by])).encode()) % buckets
+            cut.append({**row, PLACE: (bucket << shift) | (row["t"] - begin + reach)})
+    table = table_of(cut).append_column(PLACE, pa.array([row[PLACE] for row in cut], pa.int64()))
+    query = query_of([], aggs, by)
+    kinds = [kind for kind in result_types(query.bounds(), TYPES) for _ in spans]
+    new = pa.schema(list(zip(outputs(aggs, spans), kinds, strict=True)))
+    task = RollOrdered(query, spans, reach, new, cut=True)
+    made = run(task, sorted_by(table, PLACE, "t", "km"), size)
+    found = sorted((row for batch in made for row in batch.to_pylist()), key=lambda r: r["km"])
+    expected = sw.rolling(table_of(rows), by=by or None, time="t", over=over, aggs=aggs)
     assert_same(dict(enumerate(found)), dict(enumerate(expected.to_pylist())))
 
 

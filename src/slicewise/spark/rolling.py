@@ -4,6 +4,10 @@ Rows are sorted by (key, time) and pass through Python once, batch after batch. 
 along the rows before it that its windows reach back to, so nothing else is carried. When all spans
 are lengths of time, the rows of a key are cut into ranges of time, each with the rows before it
 that its windows need; then a single key keeps all cores busy.
+
+Cut rows are sorted by one number: the bucket of their key and range, then how far into the range
+they are. Spark sorts one number by its digits, and rows by several columns by comparing them, which
+takes twice as long. Two ranges may share a bucket; Python tells their rows apart.
 """
 
 from __future__ import annotations
@@ -45,11 +49,13 @@ from slicewise.verbs import check_outputs, checked_aggregates, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-# The range of time a key is cut into, and whether a row is there only for the windows of others.
-RANGE, BEFORE, OWN = "__range", "__before", "__own"
+# Where a row is: its bucket, and its moment within the range of time that its key is cut into.
+PLACE = "__place"
+BUCKET_BITS = 30  # at most: more would not keep more ranges apart
 # A range is this many times the longest span: so many rows are sent twice, one in this many.
 SPANS_PER_RANGE = 16
 
@@ -122,11 +128,15 @@ class Rolling:
         new = arrow_schema(StructType(self.schema.fields[len(self.frame.columns) :]))
         task = RollOrdered(query, self.spans, self.reach, new, cut)
         check_sendable(task)
-        rows = self._cut(self.range) if self.range is not None else self.frame
-        by = task.keys
-        rows = rows.repartition(*map(col, by)) if by else rows.repartition(1)
-        order = map(col, [*by, query.time, *self._ties()])
-        return rows.sortWithinPartitions(*order).mapInArrow(task, self.schema)
+        if self.range is not None:
+            rows, by, order = self._cut(self.range), [self._bucket()], [PLACE]
+            if self._ties() or not self._always_placed():
+                order += [query.time, *self._ties()]
+        else:
+            rows, by = self.frame, [col(name) for name in query.by]
+            order = [*query.by, query.time, *self._ties()]
+        rows = rows.repartition(*by) if by else rows.repartition(1)
+        return rows.sortWithinPartitions(*map(col, order)).mapInArrow(task, self.schema)
 
     def _cut(self, length: int) -> DataFrame:
         """Each row in its range of time, and once more in the next one if that looks back to it."""
@@ -134,13 +144,30 @@ class Rolling:
 
         at = microseconds(self.frame, self.query.time)
         inside = F.pmod(at, F.lit(length).cast("bigint"))
-        begin = at - inside
-        both = F.array(begin, begin + length)
-        ranges = F.when(inside > length - self.reach, both).otherwise(F.array(begin))
-        rows = self.frame.select("*", begin.alias(OWN), F.explode(ranges).alias(RANGE))
-        # Null where there is no time, and such rows are answered too.
-        before = F.coalesce(F.col(OWN) != F.col(RANGE), F.lit(False))
-        return rows.select("*", before.alias(BEFORE)).drop(OWN)
+        shift = moment_bits(self.reach)
+        buckets = F.lit(1 << min(63 - shift, BUCKET_BITS)).cast("bigint")
+
+        def place(begin: SparkColumn) -> SparkColumn:
+            bucket = F.pmod(F.xxhash64(*map(col, self.query.by), begin), buckets)
+            return F.shiftleft(bucket, shift).bitwiseOR(at - begin + self.reach)
+
+        own, following = place(at - inside), place(at - inside + length)
+        places = F.when(inside > length - self.reach, F.array(own, following))
+        return self.frame.select("*", F.explode(places.otherwise(F.array(own))).alias(PLACE))
+
+    def _bucket(self) -> SparkColumn:
+        """What decides to which task a row goes; rows without a time go by their key."""
+        from pyspark.sql import functions as F
+
+        nowhere = F.xxhash64(F.lit(0), *map(col, self.query.by))
+        return F.coalesce(F.shiftright(col(PLACE), moment_bits(self.reach)), nowhere)
+
+    def _always_placed(self) -> bool:
+        """Whether every row with a time has a place; some numbers are too large to be cut."""
+        from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
+
+        kind = self.frame.schema[self.query.time].dataType
+        return isinstance(kind, DateType | TimestampNTZType | TimestampType)
 
     def _ties(self) -> list[str]:
         """Columns that order rows of one time, where that matters: a DataFrame has no order."""
@@ -173,20 +200,20 @@ def outputs(aggs: Sequence[Aggregate], spans: Sequence[Span]) -> list[str]:
     return [f"{agg.output}_{span}" for agg in aggs for span in spans]
 
 
+def moment_bits(reach: int) -> int:
+    """How many bits a moment within a range takes, the rows before the range included."""
+    return ((SPANS_PER_RANGE + 1) * reach).bit_length()
+
+
 @dataclass(frozen=True)
 class RollOrdered:
-    """From partitions sorted by (key, time) to the same rows with more columns."""
+    """From partitions sorted by (key, time), or by place if `cut`, to rows with more columns."""
 
     query: Query
     spans: tuple[Span, ...]
     reach: int
     new: pa.Schema
     cut: bool
-
-    @property
-    def keys(self) -> list[str]:
-        """The columns whose values keep rows apart."""
-        return [*self.query.by, *([RANGE] if self.cut else [])]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return Partition(self).run(batches)
@@ -205,7 +232,8 @@ class Partition:
         self.query = task.query
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
         used = [column for agg in self.query.aggs for column in agg.columns]
-        self.reads = list(dict.fromkeys([*task.keys, self.query.time, *used]))
+        place = [PLACE] if task.cut else []
+        self.reads = list(dict.fromkeys([*self.query.by, self.query.time, *used, *place]))
         self.rows = max((span.count for span in task.spans if isinstance(span, Rows)), default=1)
         self.before: pa.Table | None = None
         self.held: pa.Table | None = None
@@ -240,48 +268,77 @@ class Partition:
         if stop > known:
             with blaming(self.query.aggs, self.query.by, read):
                 found = sorted_rows.roll()
-            yield from self._answered(table.slice(0, stop - known), found, known)
+            own = sorted_rows.own[known:stop]
+            yield from self._answered(table.slice(0, stop - known), found, known, own)
         first = sorted_rows.needed_from(stop, self.rows)
         self.before, self.held = used.slice(first, stop - first), table.slice(stop - known)
 
     def _answered(
-        self, table: pa.Table, found: Sequence[Column], begin: int
+        self, table: pa.Table, found: Sequence[Column], begin: int, own: np.ndarray
     ) -> Iterator[pa.RecordBatch]:
         """The rows with their new columns, without those that are there for others only."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        part = np.arange(begin, begin + table.num_rows)
+        part = slice(begin, begin + table.num_rows)
         new = [
             fit(column.take(part).to_arrow(), field.type)
             for column, field in zip(found, self.task.new, strict=True)
         ]
-        before = table.column(BEFORE) if self.task.cut else None
         if self.task.cut:
-            table = table.drop_columns([RANGE, BEFORE])
+            table = table.drop_columns([PLACE])
         # What passes through keeps its very type: time zones inside of structs, for example.
         schema = pa.schema([*table.schema, *self.task.new])
         made = pa.Table.from_arrays([*table.columns, *new], schema=schema)
-        if before is not None:
-            made = made.filter(pc.invert(before))
+        if not own.all():
+            made = made.filter(pa.array(own))
         yield from made.to_batches(max_chunksize=ROWS_OUT)
 
 
 class SortedRows:
-    """Rows sorted by (key, time), as rolling takes them."""
+    """Rows sorted by (key, time) or by place, as rolling takes them.
+
+    `moments` are times or, of cut rows, how far into their range they are. `own` says which rows
+    are not there for the windows of others only. Rows from `open_from` on have the newest key, or
+    the newest bucket, so more rows may come that see them.
+    """
 
     def __init__(self, table: pa.Table, task: RollOrdered) -> None:
+        import pyarrow as pa
+
         self.table, self.task = table, task
-        name = task.query.time
+        name, size = task.query.time, table.num_rows
         self.times = times_of(Column.from_arrow(table.column(name)), name)
-        codes, _ = encode([table.column(key) for key in task.keys])
-        size = table.num_rows
-        changes = (
-            np.zeros(size, np.bool_) if codes is None else np.diff(codes, prepend=codes[0]) != 0
-        )
-        # Numbered as they come, so that rows are in order by them.
-        self.codes = np.cumsum(changes)
-        self.open_from = int(np.searchsorted(self.codes, self.codes[-1]))
+        self.moments, self.own = self.times.values, np.ones(size, np.bool_)
+        keys = [table.column(key) for key in task.query.by]
+        codes, _ = encode(keys)
+        changes = np.zeros(size, np.bool_) if codes is None else changed(codes)
+        opened, mixed = changes, False
+        if task.cut:
+            buckets, ranges = self._places()
+            opened = changed(buckets)
+            changes = changes | changed(ranges)
+            mixed = bool((changes & ~opened).any())  # ranges that share a bucket
+        if mixed:
+            found, _ = encode([*keys, pa.array(ranges)])
+            assert found is not None
+            self.codes = found
+        else:
+            # Numbered as they come, so that rows are in order by them.
+            self.codes = np.cumsum(changes | opened)
+        self.open_from = int(np.flatnonzero(opened)[-1]) if opened.any() else 0
+
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The buckets and the ranges of cut rows; those without a place have a bucket of theirs."""
+        place = Column.from_arrow(self.table.column(PLACE))
+        shift = moment_bits(self.task.reach)
+        buckets, moments = place.values >> shift, place.values & ((1 << shift) - 1)
+        ranges, self.own = self.times.values - moments, moments >= self.task.reach
+        if place.valid is not None:
+            nowhere = ~place.valid
+            buckets[nowhere], ranges[nowhere], self.own[nowhere] = -1, 0, True
+            moments = np.where(nowhere, self.times.values, moments)
+        self.moments = moments
+        return buckets, ranges
 
     def roll(self) -> list[Column]:
         """The results of each aggregate over each span."""
@@ -294,26 +351,33 @@ class SortedRows:
 
     @cached_property
     def _newest(self) -> tuple[np.ndarray, np.ndarray]:
-        """The usable times of the last key, and their rows."""
-        times, valid = self.times.values[self.open_from :], self.times.valid
+        """The moments of the rows from `open_from` on that have a time, and these rows."""
+        moments, valid = self.moments[self.open_from :], self.times.valid
         rows = np.arange(self.open_from, self.table.num_rows)
         if valid is None:
-            return times, rows
-        return times[valid[self.open_from :]], rows[valid[self.open_from :]]
+            return moments, rows
+        return moments[valid[self.open_from :]], rows[valid[self.open_from :]]
 
     @property
     def tied_from(self) -> int:
         """The first of the rows of the newest time; only to windows of time do they matter."""
-        times, rows = self._newest
-        if not self.task.reach or not len(times):
+        moments, rows = self._newest
+        if not self.task.reach or not len(moments):
             return len(self.codes)
-        return int(rows[np.searchsorted(times, times[-1])])
+        return int(rows[np.searchsorted(moments, moments[-1])])
 
     def needed_from(self, stop: int, count: int) -> int:
         """The first row before `stop` that windows of rows to come reach back to."""
-        times, rows = self._newest
+        moments, rows = self._newest
         inside = rows < stop
         by_count = max(self.open_from, stop - (count - 1))
-        reached = rows[inside & (times > times[-1] - self.task.reach)] if len(times) else rows
+        newest = moments[-1] if len(moments) else 0
+        reached = rows[inside & (moments > newest - self.task.reach)]
         by_time = int(reached[0]) if self.task.reach and len(reached) else stop
         return min(by_count, by_time, stop)
+
+
+def changed(values: np.ndarray) -> np.ndarray:
+    """Which values differ from the one before; the first one does not."""
+    differ: np.ndarray = np.diff(values, prepend=values[:1]) != 0
+    return differ
