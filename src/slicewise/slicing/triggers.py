@@ -182,6 +182,9 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
     # The windows of which anything closes, and where their first instance to do so is.
     closing = np.empty(numbers.shape[0], np.int64)
     begins_at = np.empty(numbers.shape[0], np.int64)
+    # Where only one does, its bounds are the same for all keys, and none has to divide.
+    alone = np.zeros(numbers.shape[0], np.bool_)
+    bounds = np.empty((2, numbers.shape[0]), origins.dtype)
     many = 0
     for w in range(numbers.shape[0]):
         k = 0
@@ -190,6 +193,10 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
             k = first_after(kind, origin, every, length, low[0])
             if (kind == FIXED and k > 0) or bounds_at(kind, origin, every, length, k)[1] > high[0]:
                 continue
+            bounds[0, many], bounds[1, many] = bounds_at(kind, origin, every, length, k)
+            alone[many] = (
+                kind == FIXED or bounds_at(kind, origin, every, length, k + 1)[1] > high[0]
+            )
         closing[many] = w
         begins_at[many] = k
         many += 1
@@ -206,6 +213,16 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
         highest = high[0] if single else high[j]
         for c in range(many):
             w = closing[c]
+            if alone[c]:
+                begin, end = bounds[0, c], bounds[1, c]
+                if start[z - 1] < begin or start[a] >= end or begin < since[w]:
+                    continue
+                l = first_at_least(start, a, z, begin) if start[a] < begin else a
+                r = first_at_least(start, l, z, end) if start[z - 1] >= end else z
+                if l < r:
+                    note(out, count, numbers[w], code, begin, end, l, r, end)
+                    count += 1
+                continue
             kind, origin, every, length = kinds[w], origins[w], everys[w], lengths[w]
             k = begins_at[c]
             if not single or start[a] > lowest:
