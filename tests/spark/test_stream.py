@@ -200,7 +200,7 @@ def test_rolling_on_a_stream_is_rolling_on_the_table(
 
 def test_explain_says_how_a_stream_runs(spark: Any) -> None:
     stream = spark.readStream.format("rate").load()
-    query = {"by": "value", "time": "timestamp", "aggs": sw.agg.max("value")}
+    query: dict[str, Any] = {"by": "value", "time": "timestamp", "aggs": sw.agg.max("value")}
     windows = sw.explain(stream, windows=sw.session("3s"), **query)
     assert "packed by bucket of keys" in windows
     assert "cut where events are more than 3000000 apart" in windows
