@@ -80,9 +80,7 @@ class Bench:
                 ids = np.arange(number * events, (number + 1) * events)
                 columns = {
                     "k": pa.array(draw.integers(keys, size=events)),
-                    "t": pa.array(BEGIN * 1_000_000 + ids * 1000).cast(
-                        pa.timestamp("us", "UTC")
-                    ),
+                    "t": pa.array(BEGIN * 1_000_000 + ids * 1000).cast(pa.timestamp("us", "UTC")),
                     "x": pa.array(draw.random(events) * 100),
                 }
                 file = folder / "data" / f"{number:05}.parquet"
