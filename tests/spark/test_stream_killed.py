@@ -95,7 +95,7 @@ spark.stop()
 
 
 @contextmanager
-def running(folder: Path, master: str, files: int) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, master: str, files: int) -> Iterator[subprocess.Popen[bytes]]:
     """The script in a process group of its own, which is gone afterwards."""
     script = folder / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
@@ -105,14 +105,13 @@ def running(folder: Path, master: str, files: int) -> Iterator[subprocess.Popen[
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder / "work"),
     }
-    with (folder / "log").open("a") as log:
+    with (folder / "log").open("a") as log, (folder / "said").open("w") as said:
         process = subprocess.Popen(
             [sys.executable, str(script), master, str(folder), str(files)],
             cwd=folder,
             env=environment,
-            stdout=subprocess.PIPE,
+            stdout=said,
             stderr=log,
-            text=True,
             start_new_session=True,
         )
         try:
@@ -121,8 +120,6 @@ def running(folder: Path, master: str, files: int) -> Iterator[subprocess.Popen[
             for pid in [process.pid, *_children(process.pid)]:
                 _kill(os.killpg, pid)
             process.wait(60)
-            assert process.stdout is not None
-            process.stdout.close()
 
 
 def _kill(how: Callable[[int, int], None], pid: int) -> None:
@@ -159,7 +156,7 @@ def _executors(pid: int) -> list[int]:
     return found
 
 
-def wait_for(done: Callable[[], Any], process: subprocess.Popen[str], seconds: float) -> bool:
+def wait_for(done: Callable[[], Any], process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Wait until something is so, while the process runs."""
     end = time.monotonic() + seconds
     while not done():
@@ -202,26 +199,23 @@ def planned(folder: Path) -> int:
     return sum(name.name.isdigit() for name in path.iterdir()) if path.exists() else 0
 
 
-def has_begun(folder: Path, number: int) -> bool:
-    """Whether micro-batch `number`, counted from 0, has."""
-    return planned(folder) > number
+def has_come(folder: Path, number: int) -> bool:
+    """Whether the query of this process runs, and so many micro-batches are done."""
+    return "started" in (folder / "said").read_text() and commits(folder) >= number
 
 
 def test_a_stream_that_is_killed_again_and_again_gives_each_row_once(tmp_path: Path) -> None:
     rows = given(tmp_path, 400, files=60)
     draw = random.Random(62)
-    kills = inside = 0
-    while kills < 10:
+    inside = 0
+    for _ in range(10):
         with running(tmp_path, "local[2]", 1) as process:
-            before = commits(tmp_path)
-            # Two micro-batches at the most are done each time, so that some remain for the next.
-            goal = before + draw.choice([0, 1, 1, 2])
-            begun = partial(has_begun, tmp_path, goal)
-            assert wait_for(begun, process, 120), log_of(tmp_path)
-            time.sleep(draw.uniform(0, 1.2))
+            # In the micro-batch that is done again, or in one of the next.
+            come = partial(has_come, tmp_path, commits(tmp_path) + draw.choice([0, 1, 1, 2]))
+            assert wait_for(come, process, 120), log_of(tmp_path)
+            time.sleep(draw.uniform(0, 1))
             assert process.poll() is None, "it was done before it could be killed"
             inside += planned(tmp_path) > commits(tmp_path)
-        kills += 1
     assert inside >= 5, "most are killed in the middle of a micro-batch"
     with running(tmp_path, "local[2]", 6) as process:
         assert process.wait(300) == 0, log_of(tmp_path)
