@@ -230,16 +230,19 @@ def small(bench: Bench) -> None:
 def main(argv: list[str]) -> int:
     """Run the sections named, or all of them, and write the table and the plot."""
     parser = argparse.ArgumentParser(prog="bench spark-stream", description=__doc__)
-    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], default=list(SECTIONS))
+    parser.add_argument("sections", nargs="*", help=f"some of {', '.join(SECTIONS)}; else all")
     parser.add_argument("--events", type=int, default=500_000, help="events in a micro-batch")
     parser.add_argument("--batches", type=int, default=6)
     arguments = parser.parse_args(argv)
+    sections = arguments.sections or list(SECTIONS)
+    if not set(sections) <= set(SECTIONS):
+        parser.error(f"sections are {', '.join(SECTIONS)}; given: {', '.join(sections)}")
     where = machine()
     bench = Bench(arguments.events, arguments.batches)
-    for name in arguments.sections:
+    for name in sections:
         globals()[name](bench)
     bench.report.show()
-    if set(arguments.sections) == set(SECTIONS) and arguments.events >= 500_000:
+    if set(sections) == set(SECTIONS) and arguments.events >= 500_000:
         write(bench, where)
     bench.spark.stop()
     return 1 if bench.report.wrong else 0
