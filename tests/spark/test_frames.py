@@ -212,12 +212,6 @@ def test_a_name_that_means_two_columns_is_refused(frame: Any) -> None:
         sw.windowed(twice, time="t", windows=sw.tumbling(5), aggs=sw.agg.sum("x"))
 
 
-def test_streams_are_refused(spark: Any) -> None:
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(CapabilityError, match="this one is a stream"):
-        sw.rolling(stream, time="timestamp", over="1m", aggs=sw.agg.sum("value"))
-
-
 def test_an_aggregate_that_cannot_be_sent_is_named(frame: Any) -> None:
     class Locked(Longest):
         def __init__(self, *columns: str) -> None:

@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 import slicewise as sw
 from slicewise.testing import windowed_rows
 from tests.spark.streaming import Source, cut, disordered, emitted
 from tests.spark.support import SCHEMA, Row, assert_same, events
+
+# Each start of Spark takes seconds, and there are a dozen.
+pytestmark = pytest.mark.slow
 
 WINDOWS = [
     sw.sliding(30, every=10),
