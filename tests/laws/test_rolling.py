@@ -120,7 +120,7 @@ AGGS: list[Aggregate] = [
 
 
 @given(rows=ROWS, spans=st.lists(SPANS, min_size=1, max_size=3, unique=True))
-@settings(max_examples=60)
+@settings(max_examples=150)
 def test_every_row_gets_the_fold_of_the_rows_it_sees(
     rows: list[Row], spans: list[Ticks | Rows]
 ) -> None:
@@ -187,7 +187,6 @@ NUMBER_ROWS = st.lists(
 
 
 @given(rows=NUMBER_ROWS, span=SPANS, tile=st.integers(1, 5))
-@settings(max_examples=25)
 def test_integers_with_nulls_go_through_one_loop_with_floats(
     rows: list[Row], span: Ticks | Rows, tile: int
 ) -> None:
