@@ -50,8 +50,8 @@ def folder() -> Path:
 def module_from(source: str) -> ModuleType:
     """Import `source` as a module that lives in the cache folder.
 
-    The file is named after its content, so it never changes and Numba's own cache, which compares
-    modification times, stays valid for every later process.
+    The file is named after its content, so it never changes. Numba's cache compares modification
+    times: whichever process writes the file, it is the same, so that cache stays valid.
     """
     import hashlib
     import importlib.util
@@ -62,12 +62,13 @@ def module_from(source: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     path = folder() / f"{name}.py"
-    # Another process may write the same file: complete files only, and the first one stays.
+    # Another process may write the same file: complete files only.
     if not path.exists() or path.stat().st_size != len(source.encode()):
         with tempfile.NamedTemporaryFile(
             "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
         ) as file:
             file.write(source)
+        os.utime(file.name, (0, 0))
         os.replace(file.name, path)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None

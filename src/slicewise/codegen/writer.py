@@ -17,7 +17,9 @@ import numpy as np
 from slicewise.codegen import prelude
 from slicewise.codegen.kernel import bare_function, binding
 
-RESERVED = prelude.NAMES | {"algebra", "njit", "kernel", "lift_value", "as_state", "scalars"}
+RESERVED = prelude.NAMES | {
+    *("algebra", "jit", "kernel", "named_tuple", "lift_value", "as_state", "scalars")
+}
 
 
 class NotCompilableError(Exception):
@@ -146,9 +148,9 @@ class Writer:
             raise NotCompilableError(str(error)) from error
 
     def _named_tuple(self, name: str, cls: type) -> None:
-        fields = list(cls._fields)  # type: ignore[attr-defined]  # checked by the caller
+        given = ", ".join(map(repr, (name, *cls._fields)))  # type: ignore[attr-defined]
         self.surroundings[name] = (
-            f"from collections import namedtuple\n{name} = namedtuple({name!r}, {fields!r})"
+            f"from slicewise.codegen.jit import named_tuple\n{name} = named_tuple({given})"
         )
 
     def _surround(self, function: FunctionType, tree: ast.FunctionDef) -> None:

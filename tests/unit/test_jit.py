@@ -1,0 +1,81 @@
+"""Machine code on disk stays right when several processes compile at the same time."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slicewise.codegen import jit
+from slicewise.codegen.jit import OwnNames
+
+
+def test_two_processes_that_save_at_once_do_not_mix_their_code(tmp_path: Path) -> None:
+    one, other = (files(tmp_path) for _ in range(2))
+    write = one._save_data
+
+    def interrupted(name: str, data: str) -> None:
+        other.save("float64", "code for floats")
+        write(name, data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(other, "_load_index", dict)  # both have read it before either wrote
+        patch.setattr(one, "_save_data", interrupted)
+        one.save("int64", "code for integers")
+
+    assert files(tmp_path).load("float64") == "code for floats"
+    # The other may have to be compiled again; it is never the wrong one.
+    assert files(tmp_path).load("int64") in (None, "code for integers")
+
+
+def files(folder: Path) -> Any:
+    return OwnNames(str(folder), "function", (0.0, 1))  # type: ignore[no-untyped-call]
+
+
+def test_states_with_named_fields_are_found_again_by_name() -> None:
+    made = jit.named_tuple("Middle", "size", "total")
+    assert jit.named_tuple("Middle", "size", "total") is made
+    assert pickle.loads(pickle.dumps(made)) is made
+    assert jit.named_tuple("Middle", "size") is not made
+    with pytest.raises(AttributeError, match="no attribute 'Middle'"):
+        _ = jit.Middle
+
+
+PROGRAM = """
+import sys
+from typing import NamedTuple
+import numpy as np
+import slicewise as sw
+
+class Middle(NamedTuple):
+    size: int
+    total: float
+
+class {name}(sw.Aggregate):
+    def identity(self): return Middle(0, 0.0)
+    def lift(self, value): return Middle(1, value)
+    def combine(self, a, b): return Middle(a.size + b.size, a.total + b.total)
+    def lower(self, s): return s.total / s.size
+
+data = {{"t": np.arange(4), "x": np.arange(4.0)}}
+import pyarrow as pa
+found = sw.rolling(pa.table(data), time="t", over=sw.rows(2), aggs={name}("x"))
+print(found.column(2).to_pylist())
+"""
+
+
+def test_aggregates_that_differ_by_name_alone_share_code(tmp_path: Path) -> None:
+    """The second process knows nothing of the first one's classes."""
+    for name in ("Centre", "Average"):
+        program = tmp_path / f"{name}.py"
+        program.write_text(PROGRAM.format(name=name))
+        surroundings = {**os.environ, "SLICEWISE_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run(
+            [sys.executable, program], env=surroundings, capture_output=True, text=True, check=False
+        )
+        assert done.stdout == "[0.0, 0.5, 1.5, 2.5]\n", done.stderr
