@@ -2,9 +2,7 @@
 
 Context-free edges (Scotty, Algorithms 1 and 2) are the same for all keys, so an event in order is
 compared with the edges of its current slice and nothing else; a late one searches its key's run.
-Sessions (Scotty, Section 6 and Algorithms 3 to 6) are cut by the smallest gap: an event updates a
-session, extends it at either end, begins one, or fuses two; nothing is ever recomputed. Where
-rows are kept, each event is a slice of its own, in the order of (time, arrival).
+Sessions are cut in `session_slicer`, and rows that must be kept one by one in `row_slicer`.
 
 Slicing only says where events go: `slots` has a slot per event. States follow in `store`.
 """
@@ -17,14 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.codegen.kernel import kernel
-from slicewise.grouping import group
+from slicewise.codegen.kernel import Kernel, kernel
 from slicewise.slicing.runs import (
     BORN,
-    FREE,
     MERGED,
     Runs,
-    close_place,
     first_at_least,
     last_at_most,
     near_at_most,
@@ -164,7 +159,7 @@ def slice_free(
     first and last event times only when `times` are given; no `keys` stand for one key.
     """
     given = (at, times, keys, wanted, _bounds(edges, reach, len(at)))
-    return _resumed(runs, at, lambda i, out: (into_slices, (*given, i)))
+    return resumed(runs, at, into_slices, given)
 
 
 def slice_sorted(
@@ -183,7 +178,7 @@ def slice_sorted(
     """
     cut = None if cuts is None else np.append(np.flatnonzero(cuts), len(at))
     given = (at, times, *groups, cut, _bounds(edges, reach, len(at)))
-    found = _resumed(runs, at, lambda i, out: (into_ranges, (*given, i)))
+    found = resumed(runs, at, into_ranges, given)
     slots, begins = found.merged
     return Sliced(slots, found.born, (slots[:0], slots[:0]), np.append(begins, len(at)))
 
@@ -195,27 +190,7 @@ def _bounds(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.ndarr
     return listed, edges.steps, edges.phases, edges.singles
 
 
-def slice_sessions(
-    runs: Runs, gap: int, times: np.ndarray, keys: np.ndarray | None, wanted: Any
-) -> Sliced:
-    """Put events into sessions by the smallest gap."""
-    return _resumed(runs, times, lambda i, out: (into_sessions, (times, keys, wanted, gap, i)))
-
-
-def slice_sorted_sessions(
-    runs: Runs, gap: int, times: np.ndarray, groups: tuple[np.ndarray, np.ndarray]
-) -> Sliced:
-    """The same for events by key and in the order of time: each session takes a range of them."""
-    begins, tally = np.empty(len(times), np.int64), np.zeros(1, np.int64)
-    given = (times, *groups, gap, begins, tally)
-    found = _resumed(runs, times, lambda i, out: (into_session_ranges, (*given, i)))
-    count = int(tally[0])
-    return Sliced(
-        found.slots[:count], found.born, found.merged, np.append(begins[:count], len(times))
-    )
-
-
-def _resumed(runs: Runs, at: np.ndarray, call: Any) -> Sliced:
+def resumed(runs: Runs, at: np.ndarray, item: Kernel, given: tuple[Any, ...]) -> Sliced:
     """Run a slicing kernel; it stops when there is no room, and goes on when there is more."""
     n = len(at)
     slots, born, older, newer = runs.scratch(n)
@@ -225,72 +200,13 @@ def _resumed(runs: Runs, at: np.ndarray, call: Any) -> Sliced:
         index = (runs.offset, runs.size, runs.room)
         pool = (runs.start, runs.stop, runs.slot)
         cells = (runs.first, runs.last, runs.rows)
-        item, arguments = call(done, slots)
-        done = run(item)(
-            *arguments, runs.cursors, index, pool, runs.free, cells, slots, born, older, newer
-        )
+        lists = (slots, born, older, newer)
+        done = run(item)(*given, done, runs.cursors, index, pool, runs.free, cells, *lists)
         if done == n:
             break
         runs.grow(min(n - done, max(1024, runs.live // 2)))
     made, merged = int(runs.cursors[BORN]), int(runs.cursors[MERGED])
     return Sliced(slots, born[:made], (older[:merged], newer[:merged]))
-
-
-def slice_rows(
-    runs: Runs, at: np.ndarray, times: np.ndarray, keys: np.ndarray, wanted: Any, arrival: int
-) -> Sliced:
-    """Make each event a slice of its own, in the order of (measure, time, arrival).
-
-    `at` is the measure, most often the time itself; `arrival` is the number of the first event.
-    """
-    rows = np.arange(len(at)) if wanted is None else np.flatnonzero(wanted)
-    slots = np.full(len(at), -1, np.int64)
-    nothing = np.empty(0, np.int64)
-    if not len(rows):
-        return Sliced(slots, nothing, (nothing, nothing))
-    chosen = times[rows]
-    present, starts, order = _ordered(chosen if at is times else at[rows], chosen, keys[rows])
-    order = rows[order]
-    if runs.cursors[FREE] < len(rows):
-        runs.grow(len(rows))
-    free = int(runs.cursors[FREE])
-    born = runs.free[free - len(rows) : free].copy()
-    runs.cursors[FREE] = free - len(rows)
-    slots[order] = born
-    runs.first[born] = runs.last[born] = times[order]
-    runs.rows[born] = 1
-    runs.arrival[born] = arrival + order
-    while run(lacks_room)(
-        present,
-        starts,
-        runs.cursors,
-        (runs.offset, runs.size, runs.room),
-        (runs.start, runs.stop, runs.slot),
-    ):
-        runs.grow(len(rows))
-    run(merge_rows)(
-        present,
-        starts,
-        at[order],
-        born,
-        (runs.offset, runs.size),
-        (runs.start, runs.slot, runs.first),
-    )
-    return Sliced(slots, born, (nothing, nothing))
-
-
-def _ordered(
-    at: np.ndarray, times: np.ndarray, keys: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The keys that occur, where the rows of each begin, and the order of the rows."""
-    present, codes = np.unique(keys, return_inverse=True)
-    if at is not times:
-        order = np.lexsort((times, at, codes))
-        starts = np.searchsorted(codes[order], np.arange(len(present) + 1))
-        return present, starts, order
-    groups = group(codes.astype(np.int64), len(present), times)
-    order = np.arange(len(times)) if groups.order is None else groups.order
-    return present, groups.starts, order
 
 
 @kernel
@@ -493,223 +409,3 @@ def into_ranges(
             cursors[3] += 1
             i = past
     return at.shape[0]
-
-
-@kernel
-def into_sessions(
-    times: Any,
-    keys: Any,
-    wanted: Any,
-    gap: int,
-    begin: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    slots: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
-) -> Any:
-    """Sessions by one gap; `start` and `stop` of a place are its first and last event."""
-    offset, size, room = index
-    start, stop, slot = pool
-    first, last, rows = cells
-    k, key, place, here, count = 0, -1, -1, -1, 0
-    since, until = times[0], times[0] - 1  # the session of the event before; none yet
-    newest = False  # whether that is the last session of its key
-    for i in range(begin, times.shape[0]):
-        if wanted is not None and not wanted[i]:
-            slots[i] = -1
-            continue
-        t = times[i]
-        if keys is not None:
-            k = keys[i]
-        if k == key and since <= t:
-            if t <= until:
-                count += 1
-                slots[i] = here
-                continue
-            if newest and t - until <= gap:
-                until = t
-                count += 1
-                slots[i] = here
-                continue
-        if count > 0:
-            # What is at hand goes back before any other session is looked at.
-            rows[here] += count
-            stop[place] = until
-            last[here] = until
-            count = 0
-        place = place_in_sessions(t, k, gap, cursors, index, pool, free, cells, born, older, newer)
-        if place < 0:
-            return i
-        here = slot[place]
-        rows[here] += 1
-        slots[i] = here
-        key, since, until = k, start[place], stop[place]
-        newest = place == offset[k] + size[k] - 1
-    if count > 0:
-        rows[here] += count
-        stop[place] = until
-        last[here] = until
-    return times.shape[0]
-
-
-@kernel
-def into_session_ranges(
-    times: Any,
-    present: Any,
-    starts: Any,
-    gap: int,
-    begins: Any,
-    tally: Any,
-    begin: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    slots: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
-) -> Any:
-    """Sessions of events in order: ranges of them begin at `begins` and go to `slots`."""
-    offset, size, room = index
-    start, stop, slot = pool
-    first, last, rows = cells
-    for g in range(present.shape[0]):
-        k, end = present[g], starts[g + 1]
-        i = max(starts[g], begin)
-        while i < end:
-            place = place_in_sessions(
-                times[i], k, gap, cursors, index, pool, free, cells, born, older, newer
-            )
-            if place < 0:
-                return i
-            until = stop[place]
-            newest = place == offset[k] + size[k] - 1
-            past = i + 1
-            while past < end:
-                t = times[past]
-                if t > until:
-                    if not newest or t - until > gap:
-                        break
-                    until = t
-                past += 1
-            here = slot[place]
-            stop[place] = until
-            last[here] = until
-            rows[here] += past - i
-            slots[tally[0]] = here
-            begins[tally[0]] = i
-            tally[0] += 1
-            i = past
-    return times.shape[0]
-
-
-@kernel
-def place_in_sessions(
-    t: int,
-    k: int,
-    gap: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
-) -> Any:
-    """The place of the session that an event belongs to, which reaches to it; -1 without room."""
-    offset, size, room = index
-    start, stop, slot = pool
-    first, last, rows = cells
-    low, high = offset[k], offset[k] + size[k]
-    place = high - 1
-    if high > low and t < start[place]:
-        place = last_at_most(start, low, high, t)
-    # `place` is the last session that begins at or before t, or low - 1.
-    follows = place >= low and t - stop[place] <= gap
-    leads = place + 1 < high and start[place + 1] - t <= gap
-    if follows and leads:
-        # The event fuses two sessions.
-        here, gone = slot[place], slot[place + 1]
-        older[cursors[3]] = here
-        newer[cursors[3]] = gone
-        cursors[3] += 1
-        stop[place] = stop[place + 1]
-        rows[here] += rows[gone]
-        last[here] = last[gone]
-        close_place(k, place + 1, index, pool)
-    elif leads:
-        place += 1
-        start[place] = t
-        first[slot[place]] = t
-    elif not follows:
-        place = open_place(k, place + 1 - low, cursors, index, pool, free)
-        if place < 0:
-            return -1
-        start[place] = t
-        stop[place] = t
-        rows[slot[place]] = 0
-        first[slot[place]] = t
-        last[slot[place]] = t
-        born[cursors[2]] = slot[place]
-        cursors[2] += 1
-    if t > stop[place]:
-        stop[place] = t
-        last[slot[place]] = t
-    return place
-
-
-@kernel
-def lacks_room(present: Any, starts: Any, cursors: Any, index: Any, pool: Any) -> bool:
-    """Give each run room for the rows that come; whether the pool is too small for that."""
-    offset, size, room = index
-    start, stop, slot = pool
-    for g in range(present.shape[0]):
-        k = present[g]
-        more = starts[g + 1] - starts[g]
-        if size[k] + more <= room[k]:
-            continue
-        bigger = 2 * (size[k] + more)
-        top = cursors[0]
-        if top + bigger > start.shape[0]:
-            return True
-        for i in range(size[k]):
-            start[top + i] = start[offset[k] + i]
-            slot[top + i] = slot[offset[k] + i]
-        offset[k] = top
-        room[k] = bigger
-        cursors[0] = top + bigger
-    return False
-
-
-@kernel
-def merge_rows(present: Any, starts: Any, at: Any, born: Any, index: Any, pool: Any) -> None:
-    """Merge sorted rows into the runs of their keys, from the back; ties stay in arrival order."""
-    offset, size = index
-    start, slot, first = pool
-    for g in range(present.shape[0]):
-        k = present[g]
-        new = starts[g + 1] - 1
-        old = offset[k] + size[k] - 1
-        to = old + starts[g + 1] - starts[g]
-        size[k] += starts[g + 1] - starts[g]
-        while new >= starts[g]:
-            if old >= offset[k] and (
-                start[old] > at[new]
-                or (start[old] == at[new] and first[slot[old]] > first[born[new]])
-            ):
-                start[to] = start[old]
-                slot[to] = slot[old]
-                old -= 1
-            else:
-                start[to] = at[new]
-                slot[to] = born[new]
-                new -= 1
-            to -= 1

@@ -21,16 +21,10 @@ from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
 from slicewise.slicing.cutting import MANY_KEYS, cut_by, fuse_ends, kept_by
 from slicewise.slicing.partials import Technique
+from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, run
-from slicewise.slicing.slicer import (
-    Edges,
-    Sliced,
-    slice_free,
-    slice_rows,
-    slice_sessions,
-    slice_sorted,
-    slice_sorted_sessions,
-)
+from slicewise.slicing.session_slicer import slice_sessions, slice_sorted_sessions
+from slicewise.slicing.slicer import Edges, Sliced, slice_free, slice_sorted
 from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import (
     BEGINNING,

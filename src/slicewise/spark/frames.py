@@ -204,11 +204,15 @@ def joined(batches: Iterable[pa.RecordBatch], most: int | None = None) -> Iterat
 
 def conformed(columns: Mapping[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Columns as batches of exactly this schema; Spark reads them by it without a check."""
+    yield from fitted(columns, schema).to_batches(max_chunksize=ROWS_OUT)
+
+
+def fitted(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    """Columns as a table of exactly this schema."""
     import pyarrow as pa
 
     arrays = [fit(columns[field.name], field.type) for field in schema]
-    table = pa.Table.from_arrays(arrays, schema=schema)
-    yield from table.to_batches(max_chunksize=ROWS_OUT)
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def fit(array: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:

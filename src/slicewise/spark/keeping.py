@@ -89,8 +89,8 @@ class Keeper(ABC):
 class KeepBuckets:
     """The function that Spark calls with each bucket, its packed events and its state.
 
-    `about` is what a restart may not change; `schema` that of the events, `made` that of the rows
-    handed on. A null `made` is for the user's late output.
+    `about` is what a restart may not change, `schema` that of the events. The watermark is `delay`
+    behind the newest event; `keep_late` hands on the events that are left out.
     """
 
     keeper: Keeper

@@ -290,5 +290,5 @@ def rolling_stream(
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
     about = {"verb": "rolling"}
     return Stream(
-        frame, asked.query.by, time, frame.columns, keeper, asked.schema, made, settings, about
+        frame, asked.query.by, time, frame.columns, keeper, asked.schema, settings, about
     ).run()

@@ -84,7 +84,6 @@ class Stream:
     columns: Sequence[str]
     keeper: Keeper
     rows: StructType
-    made: pa.Schema
     settings: Settings
     about: dict[str, Any]
 
@@ -98,7 +97,7 @@ class Stream:
             .applyInPandasWithState(self._keep(), MADE, STATE, "append", "NoTimeout")
         )
         out = self._schema()
-        unpack = Unpack(arrow_schema(out), self.made, self._events(), self.by)
+        unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
         measured = F.col(MEASURED)
         sums = [F.sum(measured[f.name]).alias(f.name) for f in fields(Metrics)]
         rows = kept.mapInArrow(unpack, out).observe(OBSERVED, *sums)

@@ -11,7 +11,7 @@ from slicewise.slicing.operator import Operator
 from slicewise.slicing.resume import resume
 from slicewise.spark.batch import Windowed
 from slicewise.spark.blame import is_about_events
-from slicewise.spark.frames import arrow_schema, fit
+from slicewise.spark.frames import arrow_schema, fitted
 from slicewise.spark.keeping import Keeper, Kept, Metrics
 from slicewise.spark.query import Query
 from slicewise.spark.sifting import try_lifts
@@ -70,15 +70,13 @@ class WindowsKept(Kept):
             try_lifts(self.operator._bounds, table)
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
-        import pyarrow as pa
-
         with forgiving() as forgiven:
             table = self.operator.advance_arrow(watermark)
         self.failed = forgiven.count
         if table.num_rows:
-            schema = self.keeper.made
-            arrays = [fit(table.column(field.name), field.type) for field in schema]
-            yield pa.Table.from_arrays(arrays, schema=schema)
+            yield fitted(
+                dict(zip(table.column_names, table.columns, strict=True)), self.keeper.made
+            )
 
     def dropped(self) -> Iterator[pa.Table]:
         table = self.operator.take_late()
@@ -119,9 +117,7 @@ def windowed_stream(
     columns = frame.columns if settings.keep_late else asked.columns
     about = {"verb": "windowed", "emit": emit}
     query = asked.query
-    return Stream(
-        frame, query.by, time, columns, keeper, rows, arrow_schema(rows), settings, about
-    ).run()
+    return Stream(frame, query.by, time, columns, keeper, rows, settings, about).run()
 
 
 def emitted(schema: StructType, emit: str) -> StructType:
