@@ -286,12 +286,10 @@ def is_spark(data: object) -> bool:
 
 def check_streaming(emit: str | None, lateness: Any) -> None:
     """Refuse what no stream could be given either."""
-    from slicewise.slicing.operator import MODES
-    from slicewise.slicing.settings import as_lateness
+    from slicewise.slicing.settings import as_lateness, check_emit
 
-    if emit is not None and emit not in MODES:
-        shown = ", ".join(map(repr, MODES))
-        raise WindowError(f"`emit` is one of {shown}; given: {emit!r}.")
+    if emit is not None:
+        check_emit(emit)
     as_lateness(lateness)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.errors import CapabilityError
+from slicewise.slicing.arrangement import track_of
 from slicewise.slicing.cutting import cut_by, kept_by
 from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.slicer import Edges
@@ -36,7 +37,7 @@ def known_from(op: Operator, window: Window) -> Any:
         # An event before may be near enough to belong to a session that begins there.
         return behind + window.gap
     assert isinstance(window, Periodic | Cumulate | Fixed)
-    track = op._tracks.get(op._track_of(Placed(-1, window)))
+    track = op._tracks.get(track_of(op, Placed(-1, window)))
     if window.axis is not None:
         if not isinstance(track, MeasureTrack):
             raise CapabilityError(

@@ -11,6 +11,7 @@ import numpy as np
 from slicewise.aggregates.base import Aggregate
 from slicewise.grouping import encode
 from slicewise.slicing.events import Columns
+from slicewise.slicing.intake import bind, times_of
 from slicewise.slicing.operator import Operator
 from slicewise.windows import Window
 
@@ -33,8 +34,8 @@ def windowed_table(
         op.process(columns)
     else:
         # A batch without events teaches an operator nothing, but a table has types all the same.
-        op._times(given)
-        op._bind(given)
+        times_of(op, given)
+        bind(op, given)
     table = op.advance_arrow(math.inf).drop_columns(["revision", "retracted"])
     return in_order(table, by, [window.name for window in op.windows]), op.stats.bad
 

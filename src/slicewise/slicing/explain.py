@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise.slicing.arrangement import track_of
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.tracks import FreeTrack, MeasureTrack, Placed, RowTrack, SessionTrack, Track
@@ -28,7 +29,7 @@ def explain(op: Operator) -> str:
 def _tracks(op: Operator) -> list[str]:
     groups: dict[Any, list[Placed]] = {}
     for placed in op._windows:
-        groups.setdefault(op._track_of(placed), []).append(placed)
+        groups.setdefault(track_of(op, placed), []).append(placed)
     lines = []
     for place, windows in groups.items():
         names = ", ".join(placed.window.name for placed in windows)

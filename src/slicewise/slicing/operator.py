@@ -10,24 +10,17 @@ import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, Bound, bound_columns, reads
-from slicewise.errors import (
-    AggregateError,
-    CapabilityError,
-    ColumnError,
-    OrderError,
-    SpanError,
-    WindowError,
-)
+from slicewise.aggregates.base import Aggregate, Bound, reads
+from slicewise.errors import OrderError, SpanError, WindowError
+from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
     Batch,
     Grouped,
     Waiting,
-    events_of,
     in_sequence,
 )
 from slicewise.slicing.emission import (
@@ -40,46 +33,38 @@ from slicewise.slicing.emission import (
 )
 from slicewise.slicing.events import (
     Columns,
-    Times,
-    check_same_times,
-    fitted,
     names,
-    usable_times,
 )
+from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.memory import Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.partials import Technique
-from slicewise.slicing.plan import Plan, StoreKind, context_free, needs_rows, plan, settles
+from slicewise.slicing.plan import Plan, StoreKind, plan, settles
 from slicewise.slicing.settings import (
+    RESULT_COLUMNS,
+    Emit,
     Known,
     as_lateness,
+    check_emit,
     check_merging,
-    guessed,
+    check_outputs,
+    check_window,
     merger_of,
-    skips_null,
     wall_clock,
 )
 from slicewise.slicing.tracks import (
-    FreeTrack,
-    MeasureTrack,
     Placed,
     RowTrack,
-    SessionTrack,
     Track,
 )
 from slicewise.slicing.triggers import BEGINNING, INFINITY
 from slicewise.times import since_epoch
-from slicewise.windows import RowsEveryTime, TimeEveryRows, UserWindow, Window
-from slicewise.windows.base import holds
+from slicewise.windows import UserWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Emit = Literal["on_close", "final", "on_update"]
-MODES = ("on_close", "final", "on_update")
-RESULT_COLUMNS = ("window", "start", "end", "revision", "retracted")
 
 
 @dataclass(slots=True)
@@ -145,8 +130,9 @@ class Operator:
         self.merger = merger
         self.store: StoreKind | None = store
         self.partials: Technique | None = partials
-        self._clock = clock
-        self._check()
+        self._clock = wall_clock if time is None and clock is None else clock
+        check_emit(emit)
+        check_outputs(self.aggs, self.by)
         check_merging(merger, store, partials)
         self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
@@ -176,37 +162,6 @@ class Operator:
             raise WindowError("An operator needs at least one window; given: none.")
         self._replan()
 
-    def _check(self) -> None:
-        if self.emit not in MODES:
-            shown = ", ".join(map(repr, MODES))
-            raise WindowError(f"`emit` is one of {shown}; given: {self.emit!r}.")
-        if not self.aggs or not all(isinstance(a, Aggregate) for a in self.aggs):
-            raise AggregateError(
-                f"`aggs` takes aggregates such as `sw.agg.sum('x')`; given: {self.aggs!r}."
-            )
-        for name in self.by:
-            if name in RESULT_COLUMNS or self.by.count(name) > 1:
-                shown = ", ".join(map(repr, RESULT_COLUMNS))
-                raise ColumnError(
-                    f"`by` names each key column once, and results have columns {shown}; `by` has "
-                    f"{name!r}. Rename that column first."
-                )
-        taken: set[str] = {*self.by, *RESULT_COLUMNS}
-        for aggregate in self.aggs:
-            if aggregate.output in taken:
-                raise AggregateError(
-                    f"Two output columns have the name {aggregate.output!r}. "
-                    "Give the aggregate another one with `.alias(name)`."
-                )
-            taken.add(aggregate.output)
-            if not aggregate.columns and aggregate.name != "count":
-                raise AggregateError(
-                    f"`{aggregate.name}` needs the name of its column here, such as "
-                    f"`sw.agg.{aggregate.name}('x')`."
-                )
-        if self.time is None and self._clock is None:
-            self._clock = wall_clock
-
     # Windows.
 
     @property
@@ -214,25 +169,8 @@ class Operator:
         """The windows, in the order in which they were given."""
         return [placed.window for placed in self._windows]
 
-    def _check_window(self, window: Window) -> None:
-        if not isinstance(window, Window):
-            raise WindowError(
-                f"`windows` takes windows such as `sw.tumbling('10m')`; given: {window!r}."
-            )
-        if window.name in self._taken:
-            raise WindowError(
-                f"Two windows have the name {window.name!r}. Give one of them a `name`."
-            )
-        revises = self.emit == "on_update" or (self.emit == "on_close" and self.lateness)
-        if isinstance(window, UserWindow) and revises:
-            raise CapabilityError(
-                f"A user window sees each event once, so what it emitted cannot be revised; "
-                f"{window.name!r} was given with emit={self.emit!r} and lateness={self.lateness}. "
-                "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
-            )
-
     def _place(self, window: Window, since: Any) -> None:
-        self._check_window(window)
+        check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
         self._taken.add(window.name)
         self._windows.append(Placed(self._next_number, window, since))
         self._next_number += 1
@@ -246,7 +184,7 @@ class Operator:
         """
         from slicewise.slicing.adding import known_from, make_room
 
-        self._check_window(window)
+        check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
         since = known_from(self, window)
         make_room(self, window, since)
         self._place(window, since)
@@ -280,71 +218,7 @@ class Operator:
         self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
         self._nothing = None
         if self._types is not None:
-            self._arrange()
-
-    def _track_of(self, placed: Placed) -> Any:
-        """The track that a window belongs to: a measure, sessions, events in order, or rows."""
-        window = placed.window
-        settled = settles(self.emit, self.lateness, ordered=self.ordered)
-        sorts = not self.ordered and any(not a.commutative for a in self.aggs)
-        axis = getattr(window, "axis", None)
-        if axis is not None:
-            return ("measure", axis, sorts)
-        if needs_rows(window) or (sorts and not settled):
-            kind = "order" if settled and not isinstance(window, RowsEveryTime) else "rows"
-            if kind == "order" and self.ordered and isinstance(window, TimeEveryRows):
-                kind = "ties"  # the opening row may come after others of its time
-            new = placed.since > BEGINNING and needs_rows(window)
-            return (kind, placed.number) if new else kind  # it does not count the rows before it
-        return "time" if context_free(window) else "sessions"
-
-    def _waits(self, place: Any) -> bool:
-        """Whether a track gets its events in order, when the watermark passes them."""
-        kind = place if isinstance(place, str) else place[0]
-        if self.ordered or kind == "order":
-            return kind == "ties" or not self.ordered
-        sorts = any(not aggregate.commutative for aggregate in self.aggs)
-        settled = settles(self.emit, self.lateness, ordered=False)
-        return sorts and settled and kind in ("time", "sessions")
-
-    def _arrange(self) -> None:
-        """Give each window its track, and each track its windows."""
-        wanted: dict[Any, list[Placed]] = {}
-        for placed in self._windows:
-            wanted.setdefault(self._track_of(placed), []).append(placed)
-        tracks = {}
-        for place, windows in wanted.items():
-            track = self._tracks.get(place) or self._make_track(place)
-            track.technique = self.plan.partials
-            track.set_windows(windows)
-            track.runs.admit(len(self._keys))
-            tracks[place] = track
-        self._tracks = tracks
-        for track in tracks.values():
-            if (track.store.tree is not None) != (self.plan.store == "eager"):
-                track.store.set_eager(eager=self.plan.store == "eager")
-        self._waiters = [track for place, track in tracks.items() if self._waits(place)]
-        self._takers = [track for place, track in tracks.items() if not self._waits(place)]
-        if not self._waiters:
-            self._waiting = Waiting()
-
-    def _make_track(self, place: Any) -> Track:
-        kind = place if isinstance(place, str) else place[0]
-        how: Any = {"merger": self._merger, "eager": self.plan.store == "eager"}
-        if kind in ("order", "ties"):
-            after = 0 if isinstance(place, str) else self.stats.events
-            self._waiting.separate(after)
-            return OrderTrack(self._bounds, after=after, **how)
-        if kind == "rows":
-            return RowTrack(self._bounds, **how)
-        if kind == "sessions":
-            return SessionTrack(self._bounds, **how)
-        if kind == "time":
-            return FreeTrack(self._bounds, **how)
-        assert self._types is not None
-        _, axis, rows = place
-        dtype = "f8" if str(self._types[axis]) in ("float", "double", "halffloat") else "i8"
-        return MeasureTrack(self._bounds, axis, dtype, rows=rows, **how)
+            arrange(self)
 
     # Events.
 
@@ -363,13 +237,13 @@ class Operator:
         size = columns.rows
         if not size:
             return
-        given = self._times(columns)
-        self._bind(columns)
-        marks, usable = self._marks(columns, given.usable)
+        given = times_of(self, columns)
+        bind(self, columns)
+        marks, usable = marks_of(self, columns, given.usable)
         if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
         self.stats.events += size
-        wanted = self._wanted(given, usable, columns)
+        wanted = wanted_of(self, given, usable, columns)
         times, low, high = given.values, given.low, given.high
         if wanted is not None:
             chosen = times[wanted]
@@ -402,114 +276,8 @@ class Operator:
         components = (c for bound in self._bounds for c in bound.components)
         return list(dict.fromkeys(name for c in components for name in reads(c)))
 
-    def _wanted(
-        self, given: Times, usable: np.ndarray | None, columns: Columns
-    ) -> np.ndarray | None:
-        """Which events count (`None`: all); the others are counted and kept to be handed out."""
-        horizon = self._horizon(self.watermark)
-        if usable is None and given.low >= horizon:
-            return None
-        wanted: np.ndarray = given.values >= horizon
-        if usable is not None:
-            self.stats.bad += int(len(usable) - usable.sum())
-            self.stats.late_dropped += int((usable & ~wanted).sum())
-            wanted &= usable
-        else:
-            self.stats.late_dropped += int(len(wanted) - wanted.sum())
-        if wanted.all():
-            return None
-        self._late.append(columns.table(np.flatnonzero(~wanted)))
-        return wanted
-
-    def _times(self, columns: Columns) -> Times:
-        import pyarrow as pa
-
-        if self.time is None:
-            assert self._clock is not None
-            now = max(self._clock(), self._newest)
-            self._time_type = pa.int64()
-            return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
-        column = columns[self.time]
-        if not pa.types.is_null(column.type):
-            self._time_type = self._time_type or column.type
-            check_same_times(self._time_type, column.type, self.time)
-        return usable_times(column, self.time)
-
-    def _bind(self, columns: Columns) -> None:
-        """Learn the types of columns from the first batch; hold later ones to them."""
-        import pyarrow as pa
-
-        needed = self._known.columns
-        if self._types is None:
-            types = {name: columns.type_of(name) for name in needed}
-            untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
-            self._bind_to(types | {name: guessed(name, self.aggs) for name in untyped})
-            self._untyped = untyped
-        elif self._untyped:
-            self._learn(columns)
-        known = self._types or {}
-        for name in needed:
-            given = columns.type_of(name)
-            kind = known.setdefault(name, given)
-            if given != kind:
-                columns.put(name, fitted(columns[name], kind, name))
-
-    def _bind_to(self, types: dict[str, pa.DataType]) -> None:
-        self._bounds = self._bound(types)
-        self._types = types
-        self._arrange()
-
-    def _bound(self, types: dict[str, pa.DataType]) -> list[Bound]:
-        import pyarrow as pa
-
-        return [
-            a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
-            for a in self.aggs
-        ]
-
-    def _learn(self, columns: Columns) -> None:
-        """Take over the types of columns that had nothing but nulls before."""
-        import pyarrow as pa
-
-        found = {name: columns.type_of(name) for name in self._untyped if name in columns}
-        found = {name: kind for name, kind in found.items() if not pa.types.is_null(kind)}
-        if not found or not all(skips_null(found, aggregate) for aggregate in self.aggs):
-            return
-        types = {**(self._types or {}), **found}
-        self._bounds = self._bound(types)
-        self._types = types
-        self._untyped -= found.keys()
-        self._nothing = None
-        self._keys.retype([types[name] for name in self.by])
-        for track in self._tracks.values():
-            track.store.rebind(self._bounds)
-        self._waiting.retype(found)
-
-    def _marks(
-        self, columns: Columns, usable: np.ndarray | None
-    ) -> tuple[dict[int, np.ndarray], np.ndarray | None]:
-        """Which events meet the conditions of windows; one that raises an error is unusable."""
-        marks: dict[int, np.ndarray] = {}
-        events: np.ndarray | None = None
-        for placed in self._known.conditions:
-            window = placed.window
-            if isinstance(window.when, str):
-                column = columns[window.when]
-                mark = column.values.astype(np.bool_)
-                marks[placed.number] = mark if column.valid is None else mark & column.valid
-                continue
-            events = events_of(columns) if events is None else events
-            mark = np.zeros(columns.rows, np.bool_)
-            for row, event in enumerate(events):
-                try:
-                    mark[row] = holds(window.when, event)
-                except Exception:
-                    usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
-                    usable[row] = False
-            marks[placed.number] = mark
-        return marks, usable
-
     def _check_order(self, times: np.ndarray, usable: np.ndarray | None) -> None:
+        """Hold events to the promise that they come in the order of time."""
         chosen = times if usable is None else times[usable]
         reached = max(self._newest, self.watermark)
         before = np.maximum.accumulate(np.concatenate([[reached], chosen]))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.errors import CapabilityError, SpanError
+from slicewise.errors import AggregateError, CapabilityError, ColumnError, SpanError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.partials import TECHNIQUES
 from slicewise.slicing.plan import STORES
@@ -21,11 +21,17 @@ from slicewise.windows import (
     RowsEveryTime,
     Threshold,
     TimeEveryRows,
+    UserWindow,
     Window,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+Emit = Literal["on_close", "final", "on_update"]
+MODES = ("on_close", "final", "on_update")
+RESULT_COLUMNS = ("window", "start", "end", "revision", "retracted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,56 @@ class Known:
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
             not any(measures_other(placed.window) for placed in windows),
             math.gcd(*(number for placed in windows for number in lengths_of(placed.window))),
+        )
+
+
+def check_emit(emit: str) -> None:
+    """Refuse a mode of emission that there is not."""
+    if emit not in MODES:
+        shown = ", ".join(map(repr, MODES))
+        raise WindowError(f"`emit` is one of {shown}; given: {emit!r}.")
+
+
+def check_outputs(aggs: Sequence[Aggregate], by: Sequence[str]) -> None:
+    """Refuse aggregates and key columns that no table of results could be made of."""
+    if not aggs or not all(isinstance(a, Aggregate) for a in aggs):
+        raise AggregateError(f"`aggs` takes aggregates such as `sw.agg.sum('x')`; given: {aggs!r}.")
+    for name in by:
+        if name in RESULT_COLUMNS or by.count(name) > 1:
+            shown = ", ".join(map(repr, RESULT_COLUMNS))
+            raise ColumnError(
+                f"`by` names each key column once, and results have columns {shown}; `by` has "
+                f"{name!r}. Rename that column first."
+            )
+    taken: set[str] = {*by, *RESULT_COLUMNS}
+    for aggregate in aggs:
+        if aggregate.output in taken:
+            raise AggregateError(
+                f"Two output columns have the name {aggregate.output!r}. "
+                "Give the aggregate another one with `.alias(name)`."
+            )
+        taken.add(aggregate.output)
+        if not aggregate.columns and aggregate.name != "count":
+            raise AggregateError(
+                f"`{aggregate.name}` needs the name of its column here, such as "
+                f"`sw.agg.{aggregate.name}('x')`."
+            )
+
+
+def check_window(window: Window, taken: Container[str], *, emit: Emit, lateness: int) -> None:
+    """Refuse what is no window, has a name that is taken, or cannot be revised but would be."""
+    if not isinstance(window, Window):
+        raise WindowError(
+            f"`windows` takes windows such as `sw.tumbling('10m')`; given: {window!r}."
+        )
+    if window.name in taken:
+        raise WindowError(f"Two windows have the name {window.name!r}. Give one of them a `name`.")
+    revises = emit == "on_update" or (emit == "on_close" and lateness)
+    if isinstance(window, UserWindow) and revises:
+        raise CapabilityError(
+            f"A user window sees each event once, so what it emitted cannot be revised; "
+            f"{window.name!r} was given with emit={emit!r} and lateness={lateness}. "
+            "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
         )
 
 

@@ -27,6 +27,7 @@ from slicewise.slicing.describe import (
     window_described,
     window_of,
 )
+from slicewise.slicing.intake import bind_to
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.memory import FIELDS, KEY, Emitted
 from slicewise.slicing.order import OrderTrack
@@ -228,7 +229,7 @@ def _get_types(
     op._time_type = kinds.pop("time", None)
     if node["bound"]:
         known = {name.removeprefix("column:"): kind for name, kind in kinds.items()}
-        op._bind_to({**(more or {}), **known})
+        bind_to(op, {**(more or {}), **known})
         op._untyped = set(node["untyped"])
 
 

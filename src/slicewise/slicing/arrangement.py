@@ -1,0 +1,90 @@
+"""Which windows share slices: each belongs to a track, which keeps slices of one kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slicewise.slicing.batches import Waiting
+from slicewise.slicing.order import OrderTrack
+from slicewise.slicing.plan import context_free, needs_rows, settles
+from slicewise.slicing.tracks import (
+    FreeTrack,
+    MeasureTrack,
+    Placed,
+    RowTrack,
+    SessionTrack,
+    Track,
+)
+from slicewise.slicing.triggers import BEGINNING
+from slicewise.windows import RowsEveryTime, TimeEveryRows
+
+if TYPE_CHECKING:
+    from slicewise.slicing.operator import Operator
+
+
+def track_of(op: Operator, placed: Placed) -> Any:
+    """The track that a window belongs to: a measure, sessions, events in order, or rows."""
+    window = placed.window
+    settled = settles(op.emit, op.lateness, ordered=op.ordered)
+    sorts = not op.ordered and any(not a.commutative for a in op.aggs)
+    axis = getattr(window, "axis", None)
+    if axis is not None:
+        return ("measure", axis, sorts)
+    if needs_rows(window) or (sorts and not settled):
+        kind = "order" if settled and not isinstance(window, RowsEveryTime) else "rows"
+        if kind == "order" and op.ordered and isinstance(window, TimeEveryRows):
+            kind = "ties"  # the opening row may come after others of its time
+        new = placed.since > BEGINNING and needs_rows(window)
+        return (kind, placed.number) if new else kind  # it does not count the rows before it
+    return "time" if context_free(window) else "sessions"
+
+
+def _waits(op: Operator, place: Any) -> bool:
+    """Whether a track gets its events in order, when the watermark passes them."""
+    kind = place if isinstance(place, str) else place[0]
+    if op.ordered or kind == "order":
+        return kind == "ties" or not op.ordered
+    sorts = any(not aggregate.commutative for aggregate in op.aggs)
+    settled = settles(op.emit, op.lateness, ordered=False)
+    return sorts and settled and kind in ("time", "sessions")
+
+
+def arrange(op: Operator) -> None:
+    """Give each window its track, and each track its windows."""
+    wanted: dict[Any, list[Placed]] = {}
+    for placed in op._windows:
+        wanted.setdefault(track_of(op, placed), []).append(placed)
+    tracks = {}
+    for place, windows in wanted.items():
+        track = op._tracks.get(place) or _make_track(op, place)
+        track.technique = op.plan.partials
+        track.set_windows(windows)
+        track.runs.admit(len(op._keys))
+        tracks[place] = track
+    op._tracks = tracks
+    for track in tracks.values():
+        if (track.store.tree is not None) != (op.plan.store == "eager"):
+            track.store.set_eager(eager=op.plan.store == "eager")
+    op._waiters = [track for place, track in tracks.items() if _waits(op, place)]
+    op._takers = [track for place, track in tracks.items() if not _waits(op, place)]
+    if not op._waiters:
+        op._waiting = Waiting()
+
+
+def _make_track(op: Operator, place: Any) -> Track:
+    kind = place if isinstance(place, str) else place[0]
+    how: Any = {"merger": op._merger, "eager": op.plan.store == "eager"}
+    if kind in ("order", "ties"):
+        after = 0 if isinstance(place, str) else op.stats.events
+        op._waiting.separate(after)
+        return OrderTrack(op._bounds, after=after, **how)
+    if kind == "rows":
+        return RowTrack(op._bounds, **how)
+    if kind == "sessions":
+        return SessionTrack(op._bounds, **how)
+    if kind == "time":
+        return FreeTrack(op._bounds, **how)
+    assert op._types is not None
+    _, axis, rows = place
+    dtype = "f8" if str(op._types[axis]) in ("float", "double", "halffloat") else "i8"
+    return MeasureTrack(op._bounds, axis, dtype, rows=rows, **how)

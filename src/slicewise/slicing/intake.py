@@ -1,0 +1,135 @@
+"""What an operator makes of a batch: times, types, conditions, and which events count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slicewise.aggregates.base import Bound, bound_columns
+from slicewise.slicing.arrangement import arrange
+from slicewise.slicing.batches import events_of
+from slicewise.slicing.events import Columns, Times, check_same_times, fitted, usable_times
+from slicewise.slicing.settings import guessed, skips_null
+from slicewise.windows.base import holds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from slicewise.slicing.operator import Operator
+
+
+def times_of(op: Operator, columns: Columns) -> Times:
+    """The times of a batch; without a time column, the moment of its arrival."""
+    import pyarrow as pa
+
+    if op.time is None:
+        assert op._clock is not None
+        now = max(op._clock(), op._newest)
+        op._time_type = pa.int64()
+        return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
+    column = columns[op.time]
+    if not pa.types.is_null(column.type):
+        op._time_type = op._time_type or column.type
+        check_same_times(op._time_type, column.type, op.time)
+    return usable_times(column, op.time)
+
+
+def bind(op: Operator, columns: Columns) -> None:
+    """Learn the types of columns from the first batch; hold later ones to them."""
+    import pyarrow as pa
+
+    needed = op._known.columns
+    if op._types is None:
+        types = {name: columns.type_of(name) for name in needed}
+        untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
+        bind_to(op, types | {name: guessed(name, op.aggs) for name in untyped})
+        op._untyped = untyped
+    elif op._untyped:
+        _learn(op, columns)
+    known = op._types or {}
+    for name in needed:
+        given = columns.type_of(name)
+        kind = known.setdefault(name, given)
+        if given != kind:
+            columns.put(name, fitted(columns[name], kind, name))
+
+
+def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
+    """Settle the types of columns, and with them how aggregates run."""
+    op._bounds = _bound(op, types)
+    op._types = types
+    arrange(op)
+
+
+def _bound(op: Operator, types: dict[str, pa.DataType]) -> list[Bound]:
+    import pyarrow as pa
+
+    return [
+        a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+        for a in op.aggs
+    ]
+
+
+def _learn(op: Operator, columns: Columns) -> None:
+    """Take over the types of columns that had nothing but nulls before."""
+    import pyarrow as pa
+
+    found = {name: columns.type_of(name) for name in op._untyped if name in columns}
+    found = {name: kind for name, kind in found.items() if not pa.types.is_null(kind)}
+    if not found or not all(skips_null(found, aggregate) for aggregate in op.aggs):
+        return
+    types = {**(op._types or {}), **found}
+    op._bounds = _bound(op, types)
+    op._types = types
+    op._untyped -= found.keys()
+    op._nothing = None
+    op._keys.retype([types[name] for name in op.by])
+    for track in op._tracks.values():
+        track.store.rebind(op._bounds)
+    op._waiting.retype(found)
+
+
+def marks_of(
+    op: Operator, columns: Columns, usable: np.ndarray | None
+) -> tuple[dict[int, np.ndarray], np.ndarray | None]:
+    """Which events meet the conditions of windows; one that raises an error is unusable."""
+    marks: dict[int, np.ndarray] = {}
+    events: np.ndarray | None = None
+    for placed in op._known.conditions:
+        window = placed.window
+        if isinstance(window.when, str):
+            column = columns[window.when]
+            mark = column.values.astype(np.bool_)
+            marks[placed.number] = mark if column.valid is None else mark & column.valid
+            continue
+        events = events_of(columns) if events is None else events
+        mark = np.zeros(columns.rows, np.bool_)
+        for row, event in enumerate(events):
+            try:
+                mark[row] = holds(window.when, event)
+            except Exception:
+                usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
+                usable[row] = False
+        marks[placed.number] = mark
+    return marks, usable
+
+
+def wanted_of(
+    op: Operator, given: Times, usable: np.ndarray | None, columns: Columns
+) -> np.ndarray | None:
+    """Which events count (`None`: all); the others are counted and kept to be handed out."""
+    horizon = op._horizon(op.watermark)
+    if usable is None and given.low >= horizon:
+        return None
+    wanted: np.ndarray = given.values >= horizon
+    if usable is not None:
+        op.stats.bad += int(len(usable) - usable.sum())
+        op.stats.late_dropped += int((usable & ~wanted).sum())
+        wanted &= usable
+    else:
+        op.stats.late_dropped += int(len(wanted) - wanted.sum())
+    if wanted.all():
+        return None
+    op._late.append(columns.table(np.flatnonzero(~wanted)))
+    return wanted
