@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,17 +93,42 @@ class Workers:
 
     def _watch(self) -> None:
         while True:
-            for pid in descendants(os.getpid()):
-                try:
-                    command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                    if b"pyspark" not in command or b"java" in command:
-                        continue
-                    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                        if line.startswith("VmHWM"):
-                            self.peak = max(self.peak, int(line.split()[1]) * 1024)
-                except OSError:
-                    continue
+            self._look()
             time.sleep(0.2)
+
+    def _look(self) -> int:
+        """The most that a worker that runs now has used since it began, or since `during`."""
+        found = 0
+        for status in workers("status"):
+            with suppress(OSError):
+                lines = status.read_text().splitlines()
+                found = max([found, *(kibibytes(x) for x in lines if x.startswith("VmHWM"))])
+        self.peak = max(self.peak, found * 1024)
+        return found * 1024
+
+    def during(self, call: Callable[[], Any]) -> int:
+        """The most while `call` runs."""
+        self._look()
+        for marks in workers("clear_refs"):
+            with suppress(OSError):
+                marks.write_text("5")  # begins the count of the most memory anew
+        call()
+        return self._look()
+
+
+def kibibytes(line: str) -> int:
+    return int(line.split()[1])
+
+
+def workers(file: str) -> list[Path]:
+    """That file of `/proc` for each Python worker of this process's Spark."""
+    found = []
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"pyspark" in command and b"java" not in command:
+                found.append(Path(f"/proc/{pid}/{file}"))
+    return found
 
 
 def descendants(root: int) -> list[int]:
@@ -342,6 +367,23 @@ def hot(bench: Bench) -> None:
 
 
 def memory(bench: Bench) -> None:
+    counted = sw.sliding(sw.rows(600), every=sw.rows(10))
+    for name, run in (
+        ("windowed 600 s every 10 s", lambda frame: ours_windows(frame, "600s", "10s")),
+        (
+            "windowed 600 rows every 10",
+            lambda frame: sw.windowed(frame, by="k", time="t", windows=counted, aggs=AGGS),
+        ),
+        ("rolling", lambda frame: ours_rolling(frame, (600,), ("max", "sum"))),
+    ):
+        peaks = {}
+        for rows in (bench.rows // 10, bench.rows):
+            frame = bench.events(rows)
+            peaks[rows] = bench.workers.during(lambda f=frame, r=run: bench.seconds(lambda: r(f)))
+        shown = ", ".join(f"{rows:,} rows: {peak / 2**20:.0f} MiB" for rows, peak in peaks.items())
+        bench.report.fact(f"{name}: peak memory of a Python worker", shown)
+        growth = peaks[bench.rows] / peaks[bench.rows // 10]
+        bench.report.limit(f"{name}: peak memory with ten times the rows", growth, 1.2, "x")
     peak = bench.workers.peak / 2**20
     bench.report.limit("peak memory of a Python worker in all of these", peak, 1024, "MiB")
 
