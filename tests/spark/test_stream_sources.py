@@ -1,0 +1,140 @@
+"""Streams from sources of several kinds, with rows that no source should have let through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import slicewise as sw
+from slicewise.testing import fold
+from tests.spark.streaming import Source, drained, emitted, late, run
+
+WINDOWS = [sw.tumbling(10)]
+COUNTS = [sw.agg.sum("x"), sw.agg.count()]
+
+
+def test_lines_that_cannot_be_parsed_are_handed_out_and_the_stream_goes_on(
+    spark: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text(
+        '{"k": "a", "t": 3, "x": 1, "id": 0}\n'
+        "not a line of JSON\n"
+        '{"k": "a", "t": "soon", "x": 2, "id": 2}\n'
+        '{"k": "a", "t": 4, "x": 5, "id": 3}\n'
+    )
+    lines = spark.readStream.schema("k string, t bigint, x bigint, id bigint")
+    stream = sw.windowed(
+        lines.json(str(tmp_path / "in")), by="k", time="t", windows=WINDOWS, aggs=COUNTS,
+        keep_late=True, buckets=2,
+    )  # fmt: skip
+    ran = run(stream, tmp_path / "state")
+    dropped = [row["late"] for row in ran.rows if row["window"] is None]
+    assert sorted(dropped, key=lambda row: row["id"] or 0) == [
+        {"k": None, "t": None, "x": None, "id": None},
+        {"k": "a", "t": None, "x": 2, "id": 2},
+    ]
+    assert [m["bad"] for m in ran.metrics] == [2]
+    assert fold(emitted(drained(tmp_path / "state"))) == {
+        ("a", "tumbling_10", 0, 10): {"x_sum": 6, "count": 2}
+    }
+
+
+class Poison(sw.Aggregate):
+    """A sum that cannot take in one value."""
+
+    commutative = True
+    compile = False
+
+    def identity(self) -> int:
+        return 0
+
+    def lift(self, x: int) -> int:
+        if x == 666:
+            raise ValueError("no such number")
+        return x
+
+    def combine(self, older: int, newer: int) -> int:
+        return older + newer
+
+    def lower(self, state: int) -> float:
+        return float(state)
+
+
+def test_an_aggregate_that_raises_for_one_key_stops_nothing(spark: Any, tmp_path: Path) -> None:
+    source = Source(tmp_path / "in")
+    source.add(
+        [{"k": "a", "t": 1, "x": 1, "id": 0}, {"k": "b", "t": 2, "x": 666, "id": 1}],
+        [{"k": "b", "t": 3, "x": 2, "id": 2}, {"k": "a", "t": 30, "x": 4, "id": 3}],
+    )
+    stream = sw.windowed(
+        source.stream(spark), by="k", time="t", windows=WINDOWS,
+        aggs=[Poison("x").alias("sum"), sw.agg.count()], keep_late=True, buckets=2,
+    )  # fmt: skip
+    ran = run(stream, tmp_path / "state")
+    assert [row["id"] for row in late(ran.rows)] == [1]
+    assert [m["bad"] for m in ran.metrics] == [1, 0]
+    assert fold(emitted(ran.rows)) == {
+        ("a", "tumbling_10", 0, 10): {"sum": 1.0, "count": 1},
+        ("b", "tumbling_10", 0, 10): {"sum": 2.0, "count": 1},
+    }
+
+
+def test_a_source_written_in_python_streams_too(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+    class Steps(SimpleDataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:
+            return {"at": 0}
+
+        def read(self, start: dict[str, int]) -> tuple[Iterator[Any], dict[str, int]]:
+            end = min(start["at"] + 4, 12)
+            return iter([("a", n, n) for n in range(start["at"], end)]), {"at": end}
+
+        def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[Any]:
+            return iter([("a", n, n) for n in range(start["at"], end["at"])])
+
+    class Stepping(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "stepping"
+
+        def schema(self) -> str:
+            return "k string, t bigint, x bigint"
+
+        def simpleStreamReader(self, schema: Any) -> Steps:
+            return Steps()
+
+    spark.dataSource.register(Stepping)
+    steps = spark.readStream.format("stepping").load()
+    frame = sw.windowed(steps, by="k", time="t", windows=WINDOWS, aggs=COUNTS, buckets=2)
+    table = frame.writeStream.format("memory").queryName("steps")
+    query = table.option("checkpointLocation", str(tmp_path / "state")).start()
+    try:
+        query.processAllAvailable()
+        found = spark.table("steps").collect()
+    finally:
+        query.stop()
+    assert [(row["start"], row["x_sum"], row["count"]) for row in found] == [(0, 45, 10)]
+    open_ = fold(emitted(drained(tmp_path / "state")))
+    assert open_ == {("a", "tumbling_10", 10, 20): {"x_sum": 21, "count": 2}}
+
+
+def test_the_rate_source_streams_without_a_key(spark: Any, tmp_path: Path) -> None:
+    rate = spark.readStream.format("rate-micro-batch")
+    moments = rate.option("rowsPerBatch", 7).option("advanceMillisPerBatch", 1000).load()
+    frame = sw.windowed(
+        moments, time="timestamp", windows=[sw.tumbling("1s")], aggs=[sw.agg.count("value")]
+    )
+    table = frame.writeStream.format("memory").queryName("rate")
+    query = table.option("checkpointLocation", str(tmp_path / "state")).start()
+    try:
+        while len([p for p in query.recentProgress if p["numInputRows"]]) < 3:
+            assert query.exception() is None
+            query.awaitTermination(0.2)
+        found = spark.table("rate").collect()
+    finally:
+        query.stop()
+    assert len(found) >= 1
+    assert {row["value_count"] for row in found} == {7}
