@@ -102,13 +102,12 @@ def placed(column: Column, places: np.ndarray) -> Column:
     return Column(_put(column.values, places), valid, column.type)
 
 
-def picked(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The values at these places."""
+def picked(values: np.ndarray, places: np.ndarray, target: np.ndarray) -> None:
+    """`target = values[places]`."""
     if values.dtype == object:
-        return np.asarray(values[places])
-    target = room(len(places), values.dtype)
-    _run(pick)(values, places, target)
-    return target
+        target[:] = values[places]
+    else:
+        _run(pick)(values, places, target)
 
 
 def inverse(places: np.ndarray) -> np.ndarray:

@@ -42,7 +42,7 @@ from slicewise.mergers.sba import event
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
 from slicewise.trailing_bounds import Block, Bounds
-from slicewise.trailing_places import Places, Results
+from slicewise.trailing_places import Found, Places, Results
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,12 +78,13 @@ def rolling_columns(
     used = dict.fromkeys(name for agg in aggs for name in agg.columns)
     columns = {name: places.ordered(columns[name]) for name in used}
 
-    results: dict[tuple[int, int], Column] = {}
-    for sweep, some in sweeps(bounds, groups, columns, places):
+    results: dict[tuple[int, int], Found] = {}
+    for sweep, some in sweeps(bounds, groups, columns):
         for n, (span, length) in enumerate(zip(spans, lengths, strict=True)):
             found = sweep.run(length, by_rows=isinstance(span, Rows))
-            results |= {(k, n): column for k, column in zip(some, found, strict=True)}
-    return [results[k, n] for k in range(len(aggs)) for n in range(len(spans))]
+            results |= {(k, n): one for k, one in zip(some, found, strict=True)}
+    in_turn = [results.pop((k, n)) for k in range(len(aggs)) for n in range(len(spans))]
+    return places.restored(in_turn, places.done_with(columns.values()))
 
 
 def length_of(span: Span, times: Times) -> int:
@@ -148,9 +149,8 @@ class Sweep:
         bounds: Sequence[Bound],
         windows: Bounds,
         columns: Mapping[str, Column],
-        places: Places,
     ) -> None:
-        self.bounds, self.windows, self.places = bounds, windows, places
+        self.bounds, self.windows = bounds, windows
         self.kept = share(bounds)
         self.loops = [
             Loop(component.algebra, *read(component, columns, windows.size))
@@ -161,19 +161,19 @@ class Sweep:
             for bound in bounds
             if bound.finish is not None
         ]
-        self.results = Results([finish for finish, _ in wanted], places)
+        self.finishes = [finish for finish, _ in wanted]
         if wanted:
             self.tiles = by_tiles(roll, [loop.algebra for loop in self.loops], wanted)
 
-    def run(self, length: int, *, by_rows: bool) -> list[Column]:
-        """A column of results per aggregate, rows as they came."""
+    def run(self, length: int, *, by_rows: bool) -> list[Found]:
+        """A column of results per aggregate."""
         for loop in self.loops:
             loop.reset()
         size = BLOCK if self.bounds[0].compiled else OBJECTS
         blocks = self.windows.blocks(length, size, by_rows=by_rows)
-        return self._finished(blocks) if self.results.finishes else self._lowered(blocks)
+        return self._finished(blocks) if self.finishes else self._lowered(blocks)
 
-    def _finished(self, blocks: Iterator[Block]) -> list[Column]:
+    def _finished(self, blocks: Iterator[Block]) -> list[Found]:
         """Results straight from the loop."""
         loops, windows = self.loops, self.windows
         X = tuple(array for loop in loops for array in loop.X)
@@ -182,18 +182,18 @@ class Sweep:
         kept = tuple(array for loop in loops for array in loop.kept)
         size = TILE + windows.most_tied
         states = tuple(array for loop in loops for array in loop.algebra.new(size))
-        self.results.begin()
+        results = Results(self.finishes, windows.size)
         for block in blocks:
             for loop in loops:
                 loop.reach(block.longest)
             suffixes = tuple(array for loop in loops for array in loop.suffixes)
             self.tiles(
                 X, valid, block.firsts, block.ends, block.begin, TILE,
-                cursors, suffixes, kept, states, self.results.part(block.rows),
+                cursors, suffixes, kept, states, results.part(block.rows),
             )  # fmt: skip
-        return self.results.columns()
+        return results.found()
 
-    def _lowered(self, blocks: Iterator[Block]) -> list[Column]:
+    def _lowered(self, blocks: Iterator[Block]) -> list[Found]:
         """Results from the states of a block at a time."""
         outputs = [Output(self.windows.size) for _ in self.bounds]
         for block in blocks:
@@ -201,18 +201,18 @@ class Sweep:
             for bound, output in zip(self.bounds, outputs, strict=True):
                 own = [states_of(c, self.kept, states) for c in bound.components]
                 output.put(block.begin, bound.lower(own))
-        return [self.places.restored(*output.found()) for output in outputs]
+        return [output.found() for output in outputs]
 
 
 def sweeps(
-    bounds: Sequence[Bound], groups: Groups, columns: Mapping[str, Column], places: Places
+    bounds: Sequence[Bound], groups: Groups, columns: Mapping[str, Column]
 ) -> Iterator[tuple[Sweep, list[int]]]:
     """A sweep for each way of running, and which of the aggregates go with it."""
     windows = Bounds(groups)
     ways = [(bound.compiled, bound.finish is not None) for bound in bounds]
     for way in dict.fromkeys(ways):
         some = [k for k, other in enumerate(ways) if other == way]
-        yield Sweep([bounds[k] for k in some], windows, columns, places), some
+        yield Sweep([bounds[k] for k in some], windows, columns), some
 
 
 class Output:
@@ -249,11 +249,14 @@ class Output:
         self._column = Column(known.values.copy(), valid, kind)
         return Column.from_arrow(results.to_arrow().cast(kind))
 
-    def found(self) -> tuple[Column, np.ndarray | None]:
-        """The column, and which of its rows are null."""
+    def found(self) -> Found:
+        """What was put here."""
         assert self._column is not None
-        valid = self._column.valid
-        return self._column, None if valid is None else ~valid
+        values, valid = self._column.values, self._column.valid
+        missing = None if valid is None else ~valid
+        if missing is not None and values.dtype.kind == "f":
+            values[missing] = np.nan
+        return Found(self._column, missing)
 
 
 @kernel
