@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 15
 OBJECTS = 1 << 8
 # States that become results at a time: they stay in the cache that is nearest.
-TILE = 1 << 10
+TILE = 1 << 9
 
 
 def rolling_columns(
@@ -276,12 +276,8 @@ def roll(
             if base < boundary:
                 put_suffixes(X, valid, base, boundary, suffixes)
         # Windows that begin before the boundary, then windows that begin with it.
-        middle = i
-        while middle < stop and firsts[middle] < boundary:
-            middle += 1
-        end = middle
-        while end < stop and firsts[end] == boundary:
-            end += 1
+        middle = not_below(boundary, firsts, i, stop)
+        end = not_below(boundary + 1, firsts, middle, stop)
         for k in range(i, end):
             newer = combine(newer, event(X, valid, begin + k))
             store(states, k, newer)
@@ -289,11 +285,54 @@ def roll(
             for k in range(end - 2, i - 1, -1):
                 if ends[k] > begin + k + 1:
                     store(states, k, load(states, k + 1))
-        for k in range(i, middle):
-            store(states, k, combine(load(suffixes, firsts[k] - base), load(states, k)))
+        if steady(firsts[i:middle]):
+            put_steady(suffixes, firsts[i] - base, states, i, middle)
+        else:
+            for k in range(i, middle):
+                store(states, k, combine(load(suffixes, firsts[k] - base), load(states, k)))
         i = end
     cursor[0], cursor[1] = boundary, base
     store(kept, 0, newer)
+
+
+@kernel
+def not_below(value: int, firsts: Any, begin: int, stop: int) -> int:
+    """The first place from `begin` on where `firsts`, which never fall, reach `value`; or `stop`.
+
+    In steps that double, because it may be near or far.
+    """
+    low, step = begin, 1
+    while low + step <= stop and firsts[low + step - 1] < value:
+        low += step
+        step *= 2
+    high = min(low + step - 1, stop)
+    while low < high:
+        middle = (low + high) // 2
+        if firsts[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def steady(firsts: Any) -> bool:
+    """Whether each window begins one row after the one before it."""
+    odd = 0
+    for k in range(1, len(firsts)):
+        odd |= firsts[k] - firsts[k - 1] - 1
+    return odd == 0
+
+
+@kernel
+def put_steady(suffixes: Any, first: int, states: Any, begin: int, end: int) -> None:
+    """Put the suffixes from `first` on before the states from `begin` on.
+
+    Neighbours go with neighbours, so the compiler does several at once where `combine` has no
+    branch.
+    """
+    for k in range(end - begin):
+        store(states, begin + k, combine(load(suffixes, first + k), load(states, begin + k)))
 
 
 @kernel

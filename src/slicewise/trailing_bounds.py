@@ -45,17 +45,21 @@ class Bounds:
             self.most_tied = tie_ends.specialise(NOTHING)(groups.times, groups.starts, self.ends)
 
     def blocks(self, length: int, size: int, *, by_rows: bool) -> Iterator[Block]:
-        """Blocks of about `size` rows; one without rows when there are none."""
+        """Blocks of about `size` rows; one without rows when there are none.
+
+        The next block is in the memory of the one before.
+        """
         times, starts = self.groups.times, self.groups.starts
         ends = None if by_rows else self.ends
         by_count, by_time = row_firsts.specialise(NOTHING), time_firsts.specialise(NOTHING)
         cursor = np.zeros(2, np.int64)
+        memory = np.empty(min(size + self.most_tied, self.size), np.int64)
         begin = 0
         while begin < self.size or begin == 0:
             stop = min(begin + size, self.size)
             if ends is not None:
                 stop = int(ends[stop - 1])  # rows of one time stay together
-            firsts = np.empty(stop - begin, np.int64)
+            firsts = memory[: stop - begin]
             if by_rows:
                 by_count(starts, length, cursor, begin, firsts)
                 longest = min(length, self.size)
@@ -107,11 +111,14 @@ def time_firsts(
             for j in range(i, last):
                 firsts[j - begin] = first
         else:
+            while times[i] < LOWEST + length:
+                firsts[i - begin] = first
+                i += 1
+                longest = max(longest, (i if ends is None else ends[i - 1]) - first)
             for j in range(i, last):
-                if times[j] >= LOWEST + length:
-                    limit = times[j] - length
-                    while times[np.uint64(first)] <= limit:
-                        first += 1
+                limit = times[np.uint64(j)] - length
+                while times[np.uint64(first)] <= limit:
+                    first += 1
                 firsts[np.uint64(j - begin)] = first
                 end = j + 1
                 if ends is not None:
