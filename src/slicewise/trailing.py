@@ -37,7 +37,7 @@ from slicewise.codegen.prelude import combine, identity, load, store
 from slicewise.codegen.product import by_tiles
 from slicewise.columns import Column
 from slicewise.errors import SpanError
-from slicewise.grouping import Groups, encode, group, room
+from slicewise.grouping import Groups, encode, group, read_only, room
 from slicewise.mergers.sba import event
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
@@ -107,7 +107,8 @@ class Loop:
     """
 
     def __init__(self, algebra: Algebra, X: Any, valid: np.ndarray | None) -> None:
-        self.algebra, self.X, self.valid = algebra, X, valid
+        self.algebra, self.X = algebra, tuple(read_only(array) for array in X)
+        self.valid = None if valid is None else read_only(valid)
         self.kernel = roll.specialise(algebra)
         self.reset()
 
@@ -132,7 +133,7 @@ class Loop:
         firsts: Any = block.firsts
         ends: Any = block.ends
         if not self.algebra.compiled:  # Python reads lists faster than arrays
-            firsts, ends = firsts.tolist(), None if ends is None else ends.tolist()
+            firsts, ends = firsts.tolist(), ends.tolist()
         states = self.algebra.new(len(firsts))
         self.kernel(
             self.X, self.valid, firsts, ends, block.begin,
@@ -281,12 +282,12 @@ def roll(
         for k in range(i, end):
             newer = combine(newer, event(X, valid, begin + k))
             store(states, k, newer)
-        if ends is not None:
+        if len(ends) > 0:
             for k in range(end - 2, i - 1, -1):
                 if ends[k] > begin + k + 1:
                     store(states, k, load(states, k + 1))
         if steady(firsts[i:middle]):
-            put_steady(suffixes, firsts[i] - base, states, i, middle)
+            put_steady(suffixes, firsts[i] - base, states, middle, middle - i)
         else:
             for k in range(i, middle):
                 store(states, k, combine(load(suffixes, firsts[k] - base), load(states, k)))
@@ -325,13 +326,14 @@ def steady(firsts: Any) -> bool:
 
 
 @kernel
-def put_steady(suffixes: Any, first: int, states: Any, begin: int, end: int) -> None:
-    """Put the suffixes from `first` on before the states from `begin` on.
+def put_steady(suffixes: Any, first: int, states: Any, end: int, size: int) -> None:
+    """Put the suffixes from `first` on before the `size` states that end before `end`.
 
     Neighbours go with neighbours, so the compiler does several at once where `combine` has no
     branch.
     """
-    for k in range(end - begin):
+    begin = end - size
+    for k in range(size):
         store(states, begin + k, combine(load(suffixes, first + k), load(states, begin + k)))
 
 
