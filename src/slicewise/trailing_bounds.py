@@ -108,7 +108,7 @@ def time_firsts(
         if times[last - 1] < LOWEST + length or times[first] > times[last - 1] - length:
             longest = max(longest, end - first)
             for j in range(i, last):
-                firsts[j - begin] = first
+                firsts[np.uint64(j - begin)] = first
         else:
             while times[i] < LOWEST + length:
                 firsts[i - begin] = first
