@@ -59,13 +59,14 @@ def group(codes: np.ndarray | None, size: int, times: np.ndarray) -> Groups:
     """Order rows by (code, time, arrival); codes go from 0 to `size - 1`, `None` is one key."""
     places = None
     starts = np.zeros(size + 1, np.int64)
+    codes = None if codes is None else read_only(codes)
     if codes is None:
         starts[1] = len(times)
     elif not _run(count_codes)(codes, starts):
         places = room(len(codes), index_type(codes))
         _run(place)(codes, starts[:-1].copy(), places)
         times = _put(times, places)
-    in_order, ties = _run(look)(times, starts)
+    in_order, ties = _run(look)(read_only(times), starts)
     if in_order:
         return Groups(times, starts, bool(ties), None, places)
     times = times.copy() if places is None else times
@@ -94,6 +95,17 @@ def room(size: int, dtype: Any) -> np.ndarray:
     return raw[skip : skip + wanted].view(dtype)
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The same memory, which may not be written to through this array.
+
+    Compiled code is made anew for arrays that may be written to and those that may not. What comes
+    from Arrow may not, so what is only read is always handed over like this.
+    """
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def placed(column: Column, places: np.ndarray) -> Column:
     """The column with each row at its place."""
     if column.values.dtype == object:
@@ -102,13 +114,12 @@ def placed(column: Column, places: np.ndarray) -> Column:
     return Column(_put(column.values, places), valid, column.type)
 
 
-def picked(values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The values at these places."""
+def picked(values: np.ndarray, places: np.ndarray, target: np.ndarray) -> None:
+    """`target = values[places]`."""
     if values.dtype == object:
-        return np.asarray(values[places])
-    target = room(len(places), values.dtype)
-    _run(pick)(values, places, target)
-    return target
+        target[:] = values[places]
+    else:
+        _run(pick)(values, places, target)
 
 
 def inverse(places: np.ndarray) -> np.ndarray:
@@ -118,7 +129,7 @@ def inverse(places: np.ndarray) -> np.ndarray:
 
 def _put(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     target = room(len(places), values.dtype)
-    _run(put)(values, places, target)
+    _run(put)(read_only(values), places, target)
     return target
 
 

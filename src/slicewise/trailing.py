@@ -37,12 +37,12 @@ from slicewise.codegen.prelude import combine, identity, load, store
 from slicewise.codegen.product import by_tiles
 from slicewise.columns import Column
 from slicewise.errors import SpanError
-from slicewise.grouping import Groups, encode, group, room
+from slicewise.grouping import Groups, encode, group, read_only, room
 from slicewise.mergers.sba import event
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
 from slicewise.trailing_bounds import Block, Bounds
-from slicewise.trailing_places import Places, Results
+from slicewise.trailing_places import Found, Places, Results
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 15
 OBJECTS = 1 << 8
 # States that become results at a time: they stay in the cache that is nearest.
-TILE = 1 << 10
+TILE = 1 << 9
 
 
 def rolling_columns(
@@ -78,12 +78,13 @@ def rolling_columns(
     used = dict.fromkeys(name for agg in aggs for name in agg.columns)
     columns = {name: places.ordered(columns[name]) for name in used}
 
-    results: dict[tuple[int, int], Column] = {}
-    for sweep, some in sweeps(bounds, groups, columns, places):
+    results: dict[tuple[int, int], Found] = {}
+    for sweep, some in sweeps(bounds, groups, columns):
         for n, (span, length) in enumerate(zip(spans, lengths, strict=True)):
             found = sweep.run(length, by_rows=isinstance(span, Rows))
-            results |= {(k, n): column for k, column in zip(some, found, strict=True)}
-    return [results[k, n] for k in range(len(aggs)) for n in range(len(spans))]
+            results |= {(k, n): one for k, one in zip(some, found, strict=True)}
+    in_turn = [results.pop((k, n)) for k in range(len(aggs)) for n in range(len(spans))]
+    return places.restored(in_turn, places.done_with(columns.values()))
 
 
 def length_of(span: Span, times: Times) -> int:
@@ -106,7 +107,8 @@ class Loop:
     """
 
     def __init__(self, algebra: Algebra, X: Any, valid: np.ndarray | None) -> None:
-        self.algebra, self.X, self.valid = algebra, X, valid
+        self.algebra, self.X = algebra, tuple(read_only(array) for array in X)
+        self.valid = None if valid is None else read_only(valid)
         self.kernel = roll.specialise(algebra)
         self.reset()
 
@@ -131,7 +133,7 @@ class Loop:
         firsts: Any = block.firsts
         ends: Any = block.ends
         if not self.algebra.compiled:  # Python reads lists faster than arrays
-            firsts, ends = firsts.tolist(), None if ends is None else ends.tolist()
+            firsts, ends = firsts.tolist(), ends.tolist()
         states = self.algebra.new(len(firsts))
         self.kernel(
             self.X, self.valid, firsts, ends, block.begin,
@@ -148,9 +150,8 @@ class Sweep:
         bounds: Sequence[Bound],
         windows: Bounds,
         columns: Mapping[str, Column],
-        places: Places,
     ) -> None:
-        self.bounds, self.windows, self.places = bounds, windows, places
+        self.bounds, self.windows = bounds, windows
         self.kept = share(bounds)
         self.loops = [
             Loop(component.algebra, *read(component, columns, windows.size))
@@ -161,19 +162,19 @@ class Sweep:
             for bound in bounds
             if bound.finish is not None
         ]
-        self.results = Results([finish for finish, _ in wanted], places)
+        self.finishes = [finish for finish, _ in wanted]
         if wanted:
             self.tiles = by_tiles(roll, [loop.algebra for loop in self.loops], wanted)
 
-    def run(self, length: int, *, by_rows: bool) -> list[Column]:
-        """A column of results per aggregate, rows as they came."""
+    def run(self, length: int, *, by_rows: bool) -> list[Found]:
+        """A column of results per aggregate."""
         for loop in self.loops:
             loop.reset()
         size = BLOCK if self.bounds[0].compiled else OBJECTS
         blocks = self.windows.blocks(length, size, by_rows=by_rows)
-        return self._finished(blocks) if self.results.finishes else self._lowered(blocks)
+        return self._finished(blocks) if self.finishes else self._lowered(blocks)
 
-    def _finished(self, blocks: Iterator[Block]) -> list[Column]:
+    def _finished(self, blocks: Iterator[Block]) -> list[Found]:
         """Results straight from the loop."""
         loops, windows = self.loops, self.windows
         X = tuple(array for loop in loops for array in loop.X)
@@ -182,18 +183,18 @@ class Sweep:
         kept = tuple(array for loop in loops for array in loop.kept)
         size = TILE + windows.most_tied
         states = tuple(array for loop in loops for array in loop.algebra.new(size))
-        self.results.begin()
+        results = Results(self.finishes, windows.size)
         for block in blocks:
             for loop in loops:
                 loop.reach(block.longest)
             suffixes = tuple(array for loop in loops for array in loop.suffixes)
             self.tiles(
                 X, valid, block.firsts, block.ends, block.begin, TILE,
-                cursors, suffixes, kept, states, self.results.part(block.rows),
+                cursors, suffixes, kept, states, results.part(block.rows),
             )  # fmt: skip
-        return self.results.columns()
+        return results.found()
 
-    def _lowered(self, blocks: Iterator[Block]) -> list[Column]:
+    def _lowered(self, blocks: Iterator[Block]) -> list[Found]:
         """Results from the states of a block at a time."""
         outputs = [Output(self.windows.size) for _ in self.bounds]
         for block in blocks:
@@ -201,18 +202,18 @@ class Sweep:
             for bound, output in zip(self.bounds, outputs, strict=True):
                 own = [states_of(c, self.kept, states) for c in bound.components]
                 output.put(block.begin, bound.lower(own))
-        return [self.places.restored(*output.found()) for output in outputs]
+        return [output.found() for output in outputs]
 
 
 def sweeps(
-    bounds: Sequence[Bound], groups: Groups, columns: Mapping[str, Column], places: Places
+    bounds: Sequence[Bound], groups: Groups, columns: Mapping[str, Column]
 ) -> Iterator[tuple[Sweep, list[int]]]:
     """A sweep for each way of running, and which of the aggregates go with it."""
     windows = Bounds(groups)
     ways = [(bound.compiled, bound.finish is not None) for bound in bounds]
     for way in dict.fromkeys(ways):
         some = [k for k, other in enumerate(ways) if other == way]
-        yield Sweep([bounds[k] for k in some], windows, columns, places), some
+        yield Sweep([bounds[k] for k in some], windows, columns), some
 
 
 class Output:
@@ -249,11 +250,14 @@ class Output:
         self._column = Column(known.values.copy(), valid, kind)
         return Column.from_arrow(results.to_arrow().cast(kind))
 
-    def found(self) -> tuple[Column, np.ndarray | None]:
-        """The column, and which of its rows are null."""
+    def found(self) -> Found:
+        """What was put here."""
         assert self._column is not None
-        valid = self._column.valid
-        return self._column, None if valid is None else ~valid
+        values, valid = self._column.values, self._column.valid
+        missing = None if valid is None else ~valid
+        if missing is not None and values.dtype.kind == "f":
+            values[missing] = np.nan
+        return Found(self._column, missing)
 
 
 @kernel
@@ -273,24 +277,64 @@ def roll(
             if base < boundary:
                 put_suffixes(X, valid, base, boundary, suffixes)
         # Windows that begin before the boundary, then windows that begin with it.
-        middle = i
-        while middle < stop and firsts[middle] < boundary:
-            middle += 1
-        end = middle
-        while end < stop and firsts[end] == boundary:
-            end += 1
+        middle = not_below(boundary, firsts, i, stop)
+        end = not_below(boundary + 1, firsts, middle, stop)
         for k in range(i, end):
             newer = combine(newer, event(X, valid, begin + k))
             store(states, k, newer)
-        if ends is not None:
+        if len(ends) > 0:
             for k in range(end - 2, i - 1, -1):
                 if ends[k] > begin + k + 1:
                     store(states, k, load(states, k + 1))
-        for k in range(i, middle):
-            store(states, k, combine(load(suffixes, firsts[k] - base), load(states, k)))
+        if steady(firsts[i:middle]):
+            put_steady(suffixes, firsts[i] - base, states, middle, middle - i)
+        else:
+            for k in range(i, middle):
+                store(states, k, combine(load(suffixes, firsts[k] - base), load(states, k)))
         i = end
     cursor[0], cursor[1] = boundary, base
     store(kept, 0, newer)
+
+
+@kernel
+def not_below(value: int, firsts: Any, begin: int, stop: int) -> int:
+    """The first place from `begin` on where `firsts`, which never fall, reach `value`; or `stop`.
+
+    In steps that double, because it may be near or far.
+    """
+    low, step = begin, 1
+    while low + step <= stop and firsts[low + step - 1] < value:
+        low += step
+        step *= 2
+    high = min(low + step - 1, stop)
+    while low < high:
+        middle = (low + high) // 2
+        if firsts[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def steady(firsts: Any) -> bool:
+    """Whether each window begins one row after the one before it."""
+    odd = 0
+    for k in range(1, len(firsts)):
+        odd |= firsts[k] - firsts[k - 1] - 1
+    return odd == 0
+
+
+@kernel
+def put_steady(suffixes: Any, first: int, states: Any, end: int, size: int) -> None:
+    """Put the suffixes from `first` on before the `size` states that end before `end`.
+
+    Neighbours go with neighbours, so the compiler does several at once where `combine` has no
+    branch.
+    """
+    begin = end - size
+    for k in range(size):
+        store(states, begin + k, combine(load(suffixes, first + k), load(states, begin + k)))
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
-from slicewise.grouping import Groups
+from slicewise.grouping import Groups, read_only
 
 LOWEST = -(2**63)
 
@@ -19,12 +19,12 @@ LOWEST = -(2**63)
 class Block:
     """Rows from `begin` on; their windows begin with `firsts` and stop before `ends`.
 
-    Without `ends` each window ends with its own row. `longest` is the most rows in a window.
+    When `ends` is empty each window ends with its own row. `longest` is the most rows in a window.
     """
 
     begin: int
     firsts: np.ndarray
-    ends: np.ndarray | None
+    ends: np.ndarray
     longest: int
 
     @property
@@ -38,30 +38,34 @@ class Bounds:
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
         self.size = len(groups.times)
-        self.ends: np.ndarray | None = None
+        self.times = read_only(groups.times)
+        self.ends = np.empty(self.size if groups.ties else 0, np.int64)
         self.most_tied = 1
         if groups.ties:
-            self.ends = np.empty(self.size, np.int64)
-            self.most_tied = tie_ends.specialise(NOTHING)(groups.times, groups.starts, self.ends)
+            self.most_tied = tie_ends.specialise(NOTHING)(self.times, groups.starts, self.ends)
 
     def blocks(self, length: int, size: int, *, by_rows: bool) -> Iterator[Block]:
-        """Blocks of about `size` rows; one without rows when there are none."""
-        times, starts = self.groups.times, self.groups.starts
-        ends = None if by_rows else self.ends
+        """Blocks of about `size` rows; one without rows when there are none.
+
+        The next block is in the memory of the one before.
+        """
+        times, starts = self.times, self.groups.starts
+        ends = self.ends[:0] if by_rows else self.ends
         by_count, by_time = row_firsts.specialise(NOTHING), time_firsts.specialise(NOTHING)
         cursor = np.zeros(2, np.int64)
+        memory = np.empty(min(size + self.most_tied, self.size), np.int64)
         begin = 0
         while begin < self.size or begin == 0:
             stop = min(begin + size, self.size)
-            if ends is not None:
+            if len(ends):
                 stop = int(ends[stop - 1])  # rows of one time stay together
-            firsts = np.empty(stop - begin, np.int64)
+            firsts = memory[: stop - begin]
             if by_rows:
                 by_count(starts, length, cursor, begin, firsts)
                 longest = min(length, self.size)
             else:
                 longest = by_time(times, starts, length, ends, cursor, begin, firsts)
-            yield Block(begin, firsts, None if ends is None else ends[begin:stop], longest)
+            yield Block(begin, firsts, ends[begin:stop], longest)
             begin = max(stop, 1)
 
 
@@ -92,31 +96,30 @@ def time_firsts(
     longest window has.
     """
     g, first, longest = cursor[0], cursor[1], 1
+    tied = len(ends) > 0
     i, stop = begin, begin + len(firsts)
     while i < stop:
         while starts[g + 1] <= i:
             g += 1
             first = starts[g]
         last = min(starts[g + 1], stop)
-        end = last
-        if ends is not None:
-            end = ends[last - 1]
+        end = ends[last - 1] if tied else last
         # Also when `t - length` would be below the least integer.
         if times[last - 1] < LOWEST + length or times[first] > times[last - 1] - length:
             longest = max(longest, end - first)
             for j in range(i, last):
-                firsts[j - begin] = first
-        else:
-            for j in range(i, last):
-                if times[j] >= LOWEST + length:
-                    limit = times[j] - length
-                    while times[np.uint64(first)] <= limit:
-                        first += 1
                 firsts[np.uint64(j - begin)] = first
-                end = j + 1
-                if ends is not None:
-                    end = ends[j]
-                longest = max(longest, end - first)
+        else:
+            while times[i] < LOWEST + length:
+                firsts[i - begin] = first
+                i += 1
+                longest = max(longest, (ends[i - 1] if tied else i) - first)
+            for j in range(i, last):
+                limit = times[np.uint64(j)] - length
+                while times[np.uint64(first)] <= limit:
+                    first += 1
+                firsts[np.uint64(j - begin)] = first
+                longest = max(longest, (ends[j] if tied else j + 1) - first)
         i = last
     cursor[0], cursor[1] = g, first
     return longest

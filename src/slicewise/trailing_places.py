@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from slicewise.codegen.algebra import NOTHING
+from slicewise.codegen.kernel import kernel
 from slicewise.codegen.product import Finish
 from slicewise.columns import Column
 from slicewise.grouping import Groups, picked, placed, room
@@ -32,48 +35,112 @@ class Places:
             column = column.take(np.flatnonzero(self.usable))
         return column if self.groups.places is None else placed(column, self.groups.places)
 
-    def restored(self, column: Column, missing: np.ndarray | None) -> Column:
-        """A column in the order of the groups as the rows came; `missing` says what is null."""
-        values, valid = column.values, None if missing is None else ~missing
+    def done_with(self, columns: Iterable[Column]) -> list[np.ndarray]:
+        """The memory of columns that `ordered` made, and of the ordered times.
+
+        Empty if they are the input itself.
+        """
+        if self.groups.places is None:
+            return []
+        return [self.groups.times, *(column.values for column in columns)]
+
+    def restored(self, found: list[Found], free: list[np.ndarray]) -> list[Column]:
+        """Results in the order of the groups as the rows came, in columns of their own.
+
+        Takes the results away, and uses their memory again as well as that of the `free` arrays:
+        the system clears new memory, which takes longer than moving a column.
+        """
+        columns = []
+        while found:
+            one = found.pop(0)
+            columns.append(self._restored(*one, free))
+            free.append(one.column.values)
+        return columns
+
+    def _restored(
+        self, column: Column, missing: np.ndarray | None, free: list[np.ndarray]
+    ) -> Column:
+        values = column.values
         if self.places is None:
-            return Column(values, valid, column.type)
+            return Column(values, None if missing is None else ~missing, column.type)
         if not len(values):
             values = np.zeros(len(self.places), values.dtype)
             return Column(values, self.usable, column.type)
         # Reading from many places and writing in order is faster than the reverse.
-        values = picked(values, self.places)
-        if valid is not None:
-            valid = picked(valid, self.places)
+        target = reused(free, len(self.places), values.dtype)
+        valid = pick_all(values, missing, self.places, target)
         if self.usable is not None:
             valid = self.usable if valid is None else valid & self.usable
-        return Column(values, valid, column.type)
+        return Column(target, valid, column.type)
+
+
+class Found(NamedTuple):
+    """A column of results in the order of the groups; `missing` says which are null.
+
+    Floats that are null are NaN. Nobody else has the values.
+    """
+
+    column: Column
+    missing: np.ndarray | None
 
 
 class Results:
     """Columns of results that a loop writes in the order of the groups."""
 
-    def __init__(self, finishes: Sequence[Finish], places: Places) -> None:
-        self.finishes, self.places = finishes, places
-        self.size = len(places.groups.times)
-        self.values: list[np.ndarray] = []
-
-    def begin(self) -> None:
-        """Be empty again."""
-        # What was written is read by now, unless it is what was handed out.
-        if not self.values or self.places.places is None:
-            self.values = [room(self.size, finish.dtype) for finish in self.finishes]
-        self.missing = [np.zeros(self.size, np.bool_) for _ in self.finishes]
-        self.nulls = np.zeros(len(self.finishes), np.int64)
+    def __init__(self, finishes: Sequence[Finish], size: int) -> None:
+        self.finishes = finishes
+        self.values = [room(size, finish.dtype) for finish in finishes]
+        self.missing = [np.zeros(size, np.bool_) for _ in finishes]
+        self.nulls = np.zeros(len(finishes), np.int64)
 
     def part(self, rows: slice) -> tuple[np.ndarray, ...]:
         """What the loop writes to for these rows."""
         return (*(array[rows] for array in [*self.values, *self.missing]), self.nulls)
 
-    def columns(self) -> list[Column]:
-        """The results, rows as they came."""
+    def found(self) -> list[Found]:
+        """What the loop wrote."""
         return [
-            self.places.restored(Column(of, None, finish.type), gone if some else None)
-            for of, gone, some, finish in zip(
+            Found(Column(values, None, finish.type), missing if nulls else None)
+            for values, missing, nulls, finish in zip(
                 self.values, self.missing, self.nulls, self.finishes, strict=True
             )
         ]
+
+
+def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """An array in the memory of a free one, or in new memory when none fits.
+
+    It is the one that was free last, because some of it may be in the processor's cache.
+    """
+    wanted = size * dtype.itemsize
+    for k, array in reversed(list(enumerate(free))):
+        if array.nbytes == wanted and object not in (array.dtype, dtype):
+            return free.pop(k).view(dtype)
+    return room(size, dtype)
+
+
+def pick_all(
+    values: np.ndarray, missing: np.ndarray | None, places: np.ndarray, target: np.ndarray
+) -> np.ndarray | None:
+    """Put the values at these places into `target`; returns which are not null, `None` for all."""
+    if missing is not None and values.dtype.kind == "f":
+        valid = np.ones(len(places), np.bool_)
+        pick_floats.specialise(NOTHING)(values, missing, places, target, valid)
+        return valid
+    picked(values, places, target)
+    if missing is None:
+        return None
+    gone = np.empty(len(places), np.bool_)
+    picked(missing, places, gone)
+    return ~gone
+
+
+@kernel
+def pick_floats(values: Any, missing: Any, places: Any, target: Any, valid: Any) -> None:
+    """`target = values[places]`, and which of them are not null: only NaN may be, which is rare."""
+    for i in range(len(places)):
+        place = np.uint64(places[i])
+        value = values[place]
+        target[i] = value
+        if value != value:
+            valid[i] = not missing[place]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise import trailing as engine
 from slicewise.aggregates.base import Aggregate
+from slicewise.codegen.algebra import NOTHING
 from slicewise.grouping import encode, group
 from slicewise.spans import Rows, Ticks
 
@@ -245,6 +247,21 @@ def test_rows_are_ordered_by_key_and_time_and_arrival(codes: list[int], times: l
     assert made.starts.tolist() == [sum(c < k for c in codes) for k in range(5)]
     pairs = [(codes[i], times[i]) for i in rows]
     assert made.ties == (len(set(pairs)) < len(pairs))
+
+
+@given(
+    firsts=st.lists(st.integers(0, 9), max_size=40).map(sorted),
+    value=st.integers(0, 10),
+    data=st.data(),
+)
+def test_where_windows_reach_a_row_is_found_from_anywhere_before(
+    firsts: list[int], value: int, data: st.DataObject
+) -> None:
+    begin = data.draw(st.integers(0, len(firsts)))
+    stop = data.draw(st.integers(begin, len(firsts)))
+    find = engine.not_below.specialise(NOTHING)
+    found = find(value, np.array(firsts, np.int64), begin, stop)
+    assert found == bisect_left(firsts, value, begin, stop)
 
 
 KEY_TYPES: list[tuple[pa.DataType, Any]] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import subprocess
 import sys
 from typing import Any
@@ -161,6 +162,45 @@ def test_a_large_value_leaves_no_trace_behind() -> None:
     found = sums(data, by=None, aggs=[sw.agg.sum("x"), sw.agg.std("x", ddof=0)])
     assert found["x_sum_4"][2] == 1.0
     assert found["x_std_4"][2] == 0.0
+
+
+@pytest.mark.parametrize("gaps", [[1], [1, 3, 2]], ids=["steady", "uneven"])
+def test_windows_of_many_rows_are_what_numpy_makes_of_them(gaps: list[int]) -> None:
+    size = 2_000
+    random = np.random.default_rng(3)
+    t, x = np.cumsum(np.resize(gaps, size)), random.normal(1e3, 1.0, size)
+    x[random.random(size) < 0.1] = np.nan
+    frame = pd.DataFrame({"t": t, "x": x}).sample(frac=1.0, random_state=3)
+    aggs = [sw.agg.max("x"), sw.agg.var("x"), sw.agg.mean("x")]
+    found = sw.rolling(frame, time="t", over=[90, sw.rows(70)], aggs=aggs).sort_values("t")
+    for span, firsts in (
+        ("90", np.searchsorted(t, t - 90, side="right")),
+        ("70rows", np.maximum(np.arange(size) - 69, 0)),
+    ):
+        seen = [pd.Series(x[first : i + 1]) for i, first in enumerate(firsts)]
+        for name in ("max", "var", "mean"):
+            expected = [getattr(window, name)() for window in seen]
+            np.testing.assert_allclose(found[f"x_{name}_{span}"], expected, rtol=1e-9)
+
+
+def test_infinity_after_nulls_is_one_value() -> None:
+    aggs = [sw.agg.mean("x"), sw.agg.var("x", ddof=0)]
+    found = sums({"t": [0, 1, 2], "x": [None, math.inf, 1.0]}, by=None, over=[1, 2], aggs=aggs)
+    assert found["x_mean_2"] == [None, math.inf, math.inf]
+    assert found["x_var_1"] == [None, 0.0, 0.0]
+    assert found["x_var_2"] == [None, 0.0, math.inf]
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5], [3, 5, 1, 0, 4, 2]])
+def test_the_input_stays_as_it_is_and_no_two_columns_share_memory(order: list[int]) -> None:
+    frame = pd.DataFrame({"k": K, "t": T, "x": [float(x) for x in X]}).iloc[order]
+    before = frame.copy()
+    aggs = [sw.agg.max("x"), sw.agg.mean("x"), sw.agg.std("x"), sw.agg.count()]
+    found = sums(frame, over=[2, 4], aggs=aggs)
+    pd.testing.assert_frame_equal(frame, before)
+    arrays = [table[name].to_numpy() for table in (frame, found) for name in table]
+    for k, one in enumerate(arrays):
+        assert not any(np.shares_memory(one, other) for other in arrays[:k] if one.dtype != object)
 
 
 def test_sums_of_integers_are_exact() -> None:

@@ -101,14 +101,11 @@ class Spread(FlatAlgebra):
     def combine(
         self, older: tuple[int, float, float], newer: tuple[int, float, float]
     ) -> tuple[int, float, float]:
-        if older[0] == 0:
-            return newer
-        if newer[0] == 0:
-            return older
+        # Without a branch, so that compilers may merge several states at once.
         m, n = float(older[0]), float(newer[0])
-        apart = m * newer[1] - n * older[1]
-        squares = older[2] + newer[2] + apart * apart / (m * n * (m + n))
-        return (older[0] + newer[0], older[1] + newer[1], squares)
+        apart, weight = m * newer[1] - n * older[1], m * n * (m + n)
+        between = apart * apart / weight if weight > 0.0 else 0.0
+        return (older[0] + newer[0], older[1] + newer[1], older[2] + newer[2] + between)
 
     def invert(
         self, total: tuple[int, float, float], oldest: tuple[int, float, float]

@@ -27,10 +27,10 @@ def tiles(X, valid, firsts, ends, begin, size, cursors, suffixes, kept, states, 
     at, rows = 0, len(firsts)
     while at < rows:
         stop = min(at + size, rows)
-        if ends is not None:
+        if len(ends) > 0:
             stop = ends[stop - 1] - begin  # rows of one time stay together
         some = firsts[at:stop]
-        tied = None if ends is None else ends[at:stop]
+        tied = ends[at:stop]
 {calls}        put_results(states, stop - at, out, at)
         at = stop
 """

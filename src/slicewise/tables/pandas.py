@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError
+from slicewise.grouping import room
 
 NAT = np.iinfo(np.int64).min
 
@@ -58,7 +59,7 @@ class PandasTable:
     def with_columns(self, new: Mapping[str, Column]) -> pd.DataFrame:
         # The input is copied, or else who changes the result would change both. What is new is
         # not, and `concat` would do that too.
-        known = [self.data.iloc[:, k].array.copy() for k in range(self.data.shape[1])]
+        known = [_copy(self.data.iloc[:, k]) for k in range(self.data.shape[1])]
         arrays = [*known, *map(_values, new.values())]
         made = pd.DataFrame(dict(enumerate(arrays)), index=self.data.index, copy=False)
         made.columns = self.data.columns.append(pd.Index(list(new)))
@@ -68,6 +69,15 @@ class PandasTable:
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> pd.DataFrame:
         columns = [name for name in names if name in self.data.columns]  # others are in the index
         return self.data[columns].iloc[places]
+
+
+def _copy(series: pd.Series[Any]) -> Any:
+    if isinstance(series.dtype, np.dtype) and series.dtype != object:
+        values = series.to_numpy()
+        target = room(len(values), values.dtype)
+        target[:] = values
+        return target
+    return series.array.copy()
 
 
 def _plain(values: np.ndarray) -> Column:
