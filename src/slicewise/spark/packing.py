@@ -19,6 +19,7 @@ from slicewise.slicing.events import usable_times
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped
+from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,7 @@ class Pack:
     labels: tuple[int, ...]
     max_ahead: int | None
 
+    @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 

@@ -29,6 +29,7 @@ from slicewise.spark.keeping import (
 )
 from slicewise.spark.packing import BUCKET, NOW, PACKED, Pack, labels_for, to_table
 from slicewise.spark.query import check_sendable
+from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,6 +174,7 @@ class Unpack:
     events: pa.Schema
     by: tuple[str, ...]
 
+    @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             kinds, pieces = batch.column("kind").to_pylist(), batch.column("made")
