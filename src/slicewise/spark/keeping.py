@@ -18,6 +18,7 @@ from slicewise.errors import SnapshotError
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.packing import AHEAD, EVENTS, to_bytes, to_table
 from slicewise.spark.sifting import sifted
+from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +100,7 @@ class KeepBuckets:
     delay: int
     keep_late: bool
 
+    @in_worker
     def __call__(
         self, key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any
     ) -> Iterator[pd.DataFrame]:

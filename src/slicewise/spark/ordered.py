@@ -19,6 +19,7 @@ from slicewise.slicing.triggers import INFINITY
 from slicewise.spark.blame import blaming
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query
+from slicewise.spark.workers import in_worker
 from slicewise.windows import Cumulate, Periodic, Window
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class FeedOrdered:
     query: Query
     schema: pa.Schema
 
+    @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
         operator: KeyOrdered | None = None

@@ -19,6 +19,7 @@ from slicewise.slicing.events import usable_times
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped
+from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,15 +43,18 @@ class Pack:
     labels: tuple[int, ...]
     max_ahead: int | None
 
+    @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         part = context.partitionId() if context is not None else 0
-        newest, seq = BEGINNING, 0
+        newest, seq, latest = BEGINNING, 0, None
         for rows in joined(batches):
+            if seq == 0 and self.max_ahead is not None:
+                latest = rows.column(NOW)[0].as_py() + self.max_ahead
             times = usable_times(Column.from_arrow(rows.column(self.time)), self.time)
-            kinds = self._kinds(rows, times.values)
+            kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS
             if times.usable is not None:
                 good &= times.usable
@@ -65,12 +69,6 @@ class Pack:
 
     def _types(self) -> dict[str, pa.DataType]:
         return {field.name: field.type for field in self.schema}
-
-    def _kinds(self, rows: pa.Table, times: np.ndarray) -> np.ndarray:
-        if self.max_ahead is None:
-            return np.full(len(times), EVENTS, np.int8)
-        now = rows.column(NOW)[0].as_py()
-        return np.where(times > now + self.max_ahead, AHEAD, EVENTS).astype(np.int8)
 
     def _pieces(
         self, events: pa.Table, buckets: np.ndarray, kinds: np.ndarray
@@ -88,6 +86,13 @@ class Pack:
             bucket, kind = divmod(int(ordered[start]), HEARTBEAT)
             piece = table.slice(start, stop - start)
             yield self.labels[bucket], kind, BEGINNING, to_bytes(piece)
+
+
+def kinds_of(times: np.ndarray, latest: int | None) -> np.ndarray:
+    """Which events are too far ahead; none is when there is no latest time."""
+    if latest is None:
+        return np.full(len(times), EVENTS, np.int8)
+    return np.where(times > latest, AHEAD, EVENTS).astype(np.int8)
 
 
 def packed_rows(rows: list[tuple[int, int, int, bytes]], part: int, seq: int) -> pa.RecordBatch:

@@ -43,6 +43,7 @@ from slicewise.spark.frames import (
     tie_breakers,
 )
 from slicewise.spark.query import Query, check_sendable, result_types
+from slicewise.spark.workers import in_worker
 from slicewise.times import Times, times_of
 from slicewise.trailing import length_of, rolling_columns
 from slicewise.verbs import check_outputs, checked_aggregates, listed
@@ -215,6 +216,7 @@ class RollOrdered:
     new: pa.Schema
     cut: bool
 
+    @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return Partition(self).run(batches)
 

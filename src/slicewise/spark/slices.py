@@ -33,6 +33,7 @@ from slicewise.spark.blame import blaming
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query, retyped
 from slicewise.spark.states import SLICE, folded, packed, state_names, unpacked
+from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +51,7 @@ class CombineSlices:
     query: Query
     schema: pa.Schema
 
+    @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
         operator: Operator | None = None
@@ -98,6 +100,7 @@ class MergeSlices:
     schema: pa.Schema
     apart: bool = False
 
+    @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return Merging(self).run(batches)
 

@@ -29,10 +29,11 @@ from slicewise.spark.keeping import (
 )
 from slicewise.spark.packing import BUCKET, NOW, PACKED, Pack, labels_for, to_table
 from slicewise.spark.query import check_sendable
+from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 LATE, MEASURED = "late", "__metrics"
@@ -128,8 +129,7 @@ class Stream:
         if not isinstance(self.frame.schema[self.time].dataType, T.DatetimeType):
             ahead = None  # numbers have nothing to do with the clock
         if ahead is not None:
-            # The time of the micro-batch, which is the same when it is replayed.
-            columns.append(F.unix_micros(F.current_timestamp()).alias(NOW))
+            columns.append(batch_time().alias(NOW))
         pack = Pack(self._events(), self.time, labels, ahead)
         return self.frame.select(*columns).mapInArrow(pack, PACKED)
 
@@ -164,6 +164,17 @@ class Stream:
         return StructType([*found, StructField(MEASURED, numbers)])
 
 
+def batch_time() -> Column:
+    """The time of the micro-batch, which is the same when it is replayed.
+
+    Spark writes it as a number into the code that it generates, and would compile that anew for
+    each micro-batch. It generates no code for `array_sort`, which leaves one element as it is.
+    """
+    from pyspark.sql import functions as F
+
+    return F.array_sort(F.array(F.unix_micros(F.current_timestamp())))[0]
+
+
 @dataclass(frozen=True)
 class Unpack:
     """From what buckets hand on to rows of the result, events that were dropped, and metrics."""
@@ -173,6 +184,7 @@ class Unpack:
     events: pa.Schema
     by: tuple[str, ...]
 
+    @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             kinds, pieces = batch.column("kind").to_pylist(), batch.column("made")
