@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
 from slicewise.slicing.cutting import MANY_KEYS, cut_by, fuse_ends, kept_by
+from slicewise.slicing.emission import Blocks
+from slicewise.slicing.pane_closing import close
+from slicewise.slicing.panes import Panes
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, run
@@ -87,6 +90,24 @@ class Track(ABC):
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
         self.evict_at = EVICT_AT_LEAST
+
+    @property
+    def live(self) -> int:
+        """How many slices are kept."""
+        return self.runs.live
+
+    @property
+    def combines(self) -> int:
+        """How many states were combined so far."""
+        return self.store.combines
+
+    def know(self, keys: int) -> None:
+        """Take note that there are key codes below `keys`."""
+        self.runs.admit(keys)
+
+    def closed(self, low: int, high: int) -> Blocks | None:
+        """The instances of all keys that close in `(low, high]`, if they are merged together."""
+        return None
 
     def set_windows(self, windows: Sequence[Placed]) -> None:
         """Take over a new set of windows; slices that exist stay as they are."""
@@ -159,7 +180,93 @@ class Track(ABC):
 
 
 class FreeTrack(Track):
-    """Context-free windows over time."""
+    """Context-free windows over time.
+
+    Slices are kept by key, in runs, or by time, in panes; whoever asks for `runs` or `store` gets
+    all of them by key. Panes are for many keys and for results that are never revised.
+    """
+
+    panes: Panes | None = None
+
+    def __init__(
+        self,
+        bounds: Sequence[Bound],
+        dtype: str = "i8",
+        *,
+        merger: type[FlatMerger] | None = None,
+        eager: bool = False,
+        settled: bool = False,
+    ) -> None:
+        super().__init__(bounds, dtype, merger=merger, eager=eager)
+        self.settled_only = settled
+        self.fed = 0  # events since slices were last kept by time
+
+    @property
+    def runs(self) -> Runs:
+        """The slices by key."""
+        self._by_key()
+        return self._runs
+
+    @runs.setter
+    def runs(self, runs: Runs) -> None:
+        self._runs = runs
+
+    @property
+    def store(self) -> Store:
+        """The states of the slices by key."""
+        self._by_key()
+        return self._store
+
+    @store.setter
+    def store(self, store: Store) -> None:
+        self._store = store
+
+    def _by_key(self) -> None:
+        """Keep slices in runs."""
+        panes, self.panes = self.panes, None
+        if panes is not None:
+            self._store.combines += panes.combines
+            panes.fill_runs(self._runs, self._store)
+            self.fed = 0
+
+    def _by_time(self, events: int) -> Panes | None:
+        """The panes, if this is the case for them: here it is decided."""
+        if self.panes is not None:
+            if self.panes.sparse:
+                self._by_key()
+            return self.panes
+        runs, store = self._runs, self._store
+        self.fed += events
+        if (
+            not self.settled_only
+            or runs.keys < MANY_KEYS
+            or store.tree is not None
+            or store.merger is not None
+            or store.since
+            or not all(component.algebra.compiled for component in store.components)
+            # What there is has to be moved, which new events must make up for.
+            or self.fed < runs.live
+        ):
+            return None
+        self.panes = Panes.of_runs(runs, store)
+        self.panes.keys = runs.keys
+        self._runs = store.runs = Runs(runs.start.dtype.str)
+        store.states = [None] * len(store.components)
+        return self.panes
+
+    @property
+    def live(self) -> int:
+        return self._runs.live if self.panes is None else self.panes.live
+
+    @property
+    def combines(self) -> int:
+        return self._store.combines + (0 if self.panes is None else self.panes.combines)
+
+    def know(self, keys: int) -> None:
+        if self.panes is None:
+            self._runs.admit(keys)
+        else:
+            self.panes.keys = keys
 
     def set_windows(self, windows: Sequence[Placed]) -> None:
         super().set_windows(windows)
@@ -171,6 +278,11 @@ class FreeTrack(Track):
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
 
     def add(self, batch: Batch) -> None:
+        panes = self._by_time(len(batch))
+        if panes is not None:
+            batch = self._add_by_time(panes, batch)
+            if panes is self.panes:
+                return
         if self._alone(batch):
             self.add_in_order(Grouped.alone(batch))
             return
@@ -182,10 +294,33 @@ class FreeTrack(Track):
 
     def add_in_order(self, grouped: Grouped) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)
+        panes = self._by_time(len(batch))
+        if panes is not None:
+            rest = self._add_by_time(panes, batch)
+            if panes is self.panes:
+                return
+            rows = np.arange(len(batch)) if rest.wanted is None else np.flatnonzero(rest.wanted)
+            grouped = Grouped.of(batch.take(rows))
+            batch, groups = grouped.batch, (grouped.present, grouped.starts)
         reach = (batch.low, batch.high)
         sliced = slice_sorted(self.runs, self.edges, batch.times, reach, None, groups)
         self.store.add(sliced, batch.columns)
         self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
+
+    def _add_by_time(self, panes: Panes, batch: Batch) -> Batch:
+        """Add a batch to panes; what did not go into them, when slices are kept by key again."""
+        reach, given = (batch.low, batch.high), (batch.keys, batch.wanted, batch.columns)
+        done = panes.add(self.edges, batch.times, reach, *given)
+        if done == len(batch):
+            return batch
+        self._by_key()
+        wanted = np.ones(len(batch), np.bool_) if batch.wanted is None else batch.wanted.copy()
+        wanted[:done] = False
+        return replace(batch, wanted=wanted)
+
+    def closed(self, low: int, high: int) -> Blocks | None:
+        panes = self.panes
+        return None if panes is None else close(panes, self.free, self._store.lower, low, high)
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         points = (np.array([low]), np.array([high]))
@@ -196,6 +331,11 @@ class FreeTrack(Track):
         return found
 
     def evict(self, point: int) -> None:
+        if self.panes is not None:
+            self.panes.evict(INFINITY if point >= INFINITY else self.free.needed_from(point))
+            if self.begins is not None:
+                self.panes.fuse(self.begins, point)
+            return
         self.fuse(point, np.array([point]), self.fused_to)
         super().evict(point)
 

@@ -1,0 +1,225 @@
+"""Window instances of all keys at once, from slices that are kept by time.
+
+Instances that end together share their work: panes are added to the states of keys from the newest
+to the oldest, and each instance takes what is there when its first pane is in. That is done for
+some thousand keys after the other, whose states stay in the processor's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slicewise.aggregates.base import States
+from slicewise.codegen.kernel import kernel
+from slicewise.codegen.prelude import combine, identity, load, store
+from slicewise.columns import Column
+from slicewise.slicing.emission import Blocks
+from slicewise.slicing.panes import Panes
+from slicewise.slicing.runs import Runs, run
+from slicewise.slicing.triggers import FreeWindows, Instances, collect, list_free
+
+# Panes are added anew for each end; where that takes more combines than this for each result,
+# as with long windows that slide by little and close many at once, slices are read by key.
+COMBINES_PER_ROW = 16
+BLOCK = 1 << 13  # keys that are looked at together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """What is added and taken, in turns.
+
+    `lists` are ranges of the pool, of each end from the newest to the oldest. Instances come by
+    their ends, the shortest first: `upto` says how many lists belong to those so far. The lists and
+    instances of end `g` begin at `first_list[g]` and `first_instance[g]`.
+    """
+
+    lists: np.ndarray
+    upto: np.ndarray
+    first_list: np.ndarray
+    first_instance: np.ndarray
+
+    @staticmethod
+    def of(panes: Panes, found: Instances) -> Work:
+        lists: list[tuple[int, int]] = []
+        upto, first_list, first_instance = [], [0], [0]
+        at = end = -1
+        for number, (left, right) in enumerate(
+            zip(found.left.tolist(), found.right.tolist(), strict=True)
+        ):
+            if right != end:
+                if number:
+                    first_list.append(len(lists))
+                    first_instance.append(number)
+                at = end = right
+            while at > left:
+                at -= 1
+                lists += reversed(panes.lists[at])
+            upto.append(len(lists))
+        first_list.append(len(lists))
+        first_instance.append(len(upto))
+        return Work(
+            np.array(lists, np.int64).reshape(-1, 2),
+            np.array(upto, np.int64),
+            np.array(first_list, np.int64),
+            np.array(first_instance, np.int64),
+        )
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self.lists, self.upto, self.first_list, self.first_instance
+
+
+def close(
+    panes: Panes,
+    free: FreeWindows,
+    lower: Callable[[Sequence[States]], list[Column]],
+    low: Any,
+    high: Any,
+) -> Blocks | None:
+    """All instances that close in `(low, high]`; `None` if they are better merged key by key."""
+    found = _instances(panes, free, low, high)
+    # Those of one end together, the shortest first.
+    found = found.take(np.lexsort((-found.left, found.right)))
+    before = np.append(0, np.cumsum(panes.sizes))
+    inside = (before[found.right] - before[found.left]).astype(np.int64)
+    most = np.minimum(inside, panes.keys)
+    longest = np.append(found.right[1:] != found.right[:-1], True)[: len(found)]
+    if longest.sum() > 1 and inside[longest].sum() > COMBINES_PER_ROW * most.sum():
+        return None
+    work = Work.of(panes, found)
+    codes, rows, sizes = _rows(panes, work, most)
+    states = _states(panes, work, codes, rows, sizes)
+    columns = lower(states)
+    if any(np.may_share_memory(column.values, rows) for column in columns):
+        del panes.scratch["rows"]  # it is a result now
+    panes.combines += int((inside - sizes)[longest].sum())
+    return Blocks(found.window, found.start, found.end, sizes, codes, columns)
+
+
+def _instances(panes: Panes, free: FreeWindows, low: Any, high: Any) -> Instances:
+    """The instances that panes make up, as if they were the slices of one key."""
+    line = Runs(panes.starts.dtype.str)
+    line.start, line.size[0] = panes.starts, panes.count
+    line.listed = len(free.numbers)
+    points = (np.array([low], panes.starts.dtype), np.array([high], panes.starts.dtype))
+    return collect(list_free, line, free.arrays(), np.zeros(1, np.int64), *points)
+
+
+def _rows(panes: Panes, work: Work, most: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The keys of all instances and how many rows they have there, and how many keys each has."""
+    # One place more for each: a key is written before it is known whether it has a row.
+    begins = np.cumsum(most + 1) - (most + 1)
+    room = int((most + 1).sum())
+    codes, rows = panes.borrow("codes", room, np.int32), panes.borrow("rows", room, np.int64)
+    sizes = np.zeros(len(most), np.int64)
+    pool = panes.pool
+    run(merge_rows)(pool.codes, pool.rows, work.arrays(), begins, codes, rows, sizes)
+    ends = np.cumsum(sizes)
+    for begin, end, size in zip(begins.tolist(), ends.tolist(), sizes.tolist(), strict=True):
+        if begin > end - size:
+            codes[end - size : end] = codes[begin : begin + size]
+            rows[end - size : end] = rows[begin : begin + size]
+    total = int(sizes.sum())
+    return codes[:total], rows[:total], sizes
+
+
+def _states(
+    panes: Panes, work: Work, codes: np.ndarray, rows: np.ndarray, sizes: np.ndarray
+) -> list[States]:
+    """The states of all instances, for each component."""
+    found: list[States] = []
+    for component, S in zip(panes.components, panes.pool.states, strict=True):
+        if S is None:
+            found.append((rows,))
+            continue
+        out = component.algebra.new(len(codes))
+        spare = component.algebra.new(BLOCK)
+        merge_blocks.specialise(component.algebra)(
+            S, panes.pool.codes, work.arrays(), spare, codes, sizes, out
+        )
+        found.append(out)
+    return found
+
+
+@kernel
+def next_key(codes: Any, lists: Any, cursors: Any, first: int, end: int) -> Any:
+    """The least key in lists that is not added yet; -1 if there is none."""
+    least = -1
+    for n in range(first, end):
+        if cursors[n] < lists[n, 1]:
+            code = codes[cursors[n]]
+            if least < 0 or code < least:
+                least = code
+    return least
+
+
+@kernel
+def merge_rows(
+    codes: Any, rows: Any, work: Any, begins: Any, out_codes: Any, out_rows: Any, sizes: Any
+) -> None:
+    """The keys of each instance, from `begins` on, and their rows; `sizes` counts them."""
+    lists, upto, first_list, first_instance = work
+    cursors = lists[:, 0].copy()
+    total = np.zeros(BLOCK, np.int64)
+    for g in range(first_list.shape[0] - 1):
+        first, end = first_list[g], first_list[g + 1]
+        low = next_key(codes, lists, cursors, first, end)
+        while low >= 0:
+            high = low + BLOCK
+            n, most = first, 0
+            for j in range(first_instance[g], first_instance[g + 1]):
+                while n < upto[j]:
+                    i, z = cursors[n], lists[n, 1]
+                    while i < z and codes[i] < high:
+                        total[codes[i] - low] += rows[i]
+                        i += 1
+                    if i > cursors[n]:
+                        most = max(most, codes[i - 1] - low + 1)
+                        cursors[n] = i
+                    n += 1
+                at = begins[j] + sizes[j]
+                for k in range(most):
+                    out_codes[at] = low + k
+                    out_rows[at] = total[k]
+                    at += total[k] > 0
+                sizes[j] = at - begins[j]
+            for k in range(most):
+                total[k] = 0
+            low = next_key(codes, lists, cursors, first, end)
+
+
+@kernel
+def merge_blocks(
+    S: Any, codes: Any, work: Any, spare: Any, out_codes: Any, sizes: Any, out: Any
+) -> None:
+    """The states of each instance for its keys, which are one instance after the other."""
+    lists, upto, first_list, first_instance = work
+    cursors = lists[:, 0].copy()
+    ends = np.cumsum(sizes)
+    at = ends - sizes
+    for g in range(first_list.shape[0] - 1):
+        first, end = first_list[g], first_list[g + 1]
+        low = next_key(codes, lists, cursors, first, end)
+        while low >= 0:
+            high = low + BLOCK
+            for k in range(BLOCK):
+                store(spare, k, identity())
+            n = first
+            for j in range(first_instance[g], first_instance[g + 1]):
+                while n < upto[j]:
+                    i, z = cursors[n], lists[n, 1]
+                    while i < z and codes[i] < high:
+                        k = codes[i] - low
+                        store(spare, k, combine(load(S, i), load(spare, k)))
+                        i += 1
+                    cursors[n] = i
+                    n += 1
+                q, z = at[j], ends[j]
+                while q < z and out_codes[q] < high:
+                    store(out, q, load(spare, out_codes[q] - low))
+                    q += 1
+                at[j] = q
+            low = next_key(codes, lists, cursors, first, end)
