@@ -114,11 +114,10 @@ def key_columns(op: Operator, codes: np.ndarray) -> list[pa.Array]:
     """The keys of emitted rows."""
     import pyarrow as pa
 
-    arrays = op._keys.arrays()
-    if not arrays:
+    if op.by and not len(op._keys):
         types = op._types or {}
         return [pa.nulls(0, types.get(name, pa.null())) for name in op.by]
-    return [array.take(pa.array(codes)) for array in arrays]
+    return op._keys.take(codes)
 
 
 def _bounds_column(op: Operator, values: np.ndarray) -> pa.Array:
