@@ -13,7 +13,7 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column, storage
-from slicewise.grouping import picked
+from slicewise.grouping import picked, room
 from slicewise.slicing.runs import run
 
 if TYPE_CHECKING:
@@ -158,7 +158,6 @@ class TextTable(KeyTable):
         self.data = np.zeros(SMALLEST, np.uint8)
         self.ends = np.zeros(SMALLEST, offsets)
         self.hashes = np.zeros(SMALLEST, np.int64)
-        self._array: pa.Array | None = None
 
     def _given(self, keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         import pyarrow as pa
@@ -200,21 +199,27 @@ class TextTable(KeyTable):
     def take(self, codes: np.ndarray) -> pa.Array:
         import pyarrow as pa
 
-        return self.array().take(pa.array(codes))
+        ends = room(len(codes) + 1, self.ends.dtype)
+        size = run(measure)(codes, self.ends, ends)
+        if size > np.iinfo(ends.dtype).max:
+            return self.array().take(pa.array(codes))  # which says that they are too many
+        data = room(int(size), np.uint8)
+        run(copy_texts)(codes, self.ends, self.data, ends, data)
+        return self._made(len(codes), ends, data, codes)
 
     def array(self) -> pa.Array:
+        # What was written stays as it is, so that all arrays share the memory.
+        ends = self.ends[: self.size + 1]
+        return self._made(self.size, ends, self.data[: ends[-1]], np.arange(self.size))
+
+    def _made(self, size: int, ends: np.ndarray, data: np.ndarray, codes: np.ndarray) -> pa.Array:
         import pyarrow as pa
 
-        if self._array is None or len(self._array) != self.size:
-            # What was written stays as it is, so that all arrays share the memory.
-            valid = None
-            if self.null >= 0:
-                there = np.arange(self.size) != self.null
-                valid = pa.py_buffer(np.packbits(there, bitorder="little"))
-            ends = self.ends[: self.size + 1]
-            buffers = [valid, pa.py_buffer(ends), pa.py_buffer(self.data[: ends[-1]])]
-            self._array = pa.Array.from_buffers(self.type, self.size, buffers)
-        return self._array
+        valid = None
+        if self.null >= 0:
+            valid = pa.py_buffer(np.packbits(codes != self.null, bitorder="little"))
+        buffers = [valid, pa.py_buffer(ends), pa.py_buffer(data)]
+        return pa.Array.from_buffers(self.type, size, buffers)
 
 
 def _with_room(array: np.ndarray, used: int, more: int) -> np.ndarray:
@@ -294,8 +299,8 @@ def code_text(
         mark = length
         for k in range(length):
             mark = (mark ^ data[begin + k]) * 1099511628211
-        mark ^= mark >> 29
-        place = mark & mask
+        mark *= -7046029254386353131
+        place = (mark >> 20) & mask
         code = table[place]
         while code >= 0:
             if hashes[code] == mark:
@@ -328,7 +333,28 @@ def insert_text(hashes: Any, null: int, table: Any) -> None:
     mask = table.shape[0] - 1
     for code in range(hashes.shape[0]):
         if code != null:
-            place = hashes[code] & mask
+            place = (hashes[code] >> 20) & mask
             while table[place] >= 0:
                 place = (place + 1) & mask
             table[place] = code
+
+
+@kernel
+def measure(codes: Any, known_ends: Any, ends: Any) -> int:
+    """Where the texts of codes end, one after the other; how long they are together."""
+    size = 0
+    ends[0] = 0
+    for i in range(codes.shape[0]):
+        code = np.uint64(codes[i])
+        size += known_ends[code + np.uint64(1)] - known_ends[code]
+        ends[i + 1] = size
+    return size
+
+
+@kernel
+def copy_texts(codes: Any, known_ends: Any, known_data: Any, ends: Any, data: Any) -> None:
+    for i in range(codes.shape[0]):
+        source = np.uint64(known_ends[np.uint64(codes[i])])
+        for at in range(np.uint64(ends[i]), np.uint64(ends[i + 1])):
+            data[at] = known_data[source]
+            source += np.uint64(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from slicewise.slicing.operator import Operator
 
-PIECE = 1 << 15  # rows; longer columns of one value repeat a piece of this size
+PIECE = 1 << 14  # rows; longer columns of one value repeat a piece of this size
 
 
 def value_types(op: Operator) -> list[pa.DataType]:
@@ -82,11 +83,19 @@ def _repeated(values: pa.Array, sizes: Sequence[int]) -> pa.Array | pa.ChunkedAr
         return values.take(pa.array(np.repeat(np.arange(len(values)), sizes)))
     pieces = []
     for value, size in zip(values, sizes, strict=True):
-        piece = pa.repeat(value, min(size, PIECE))
+        piece = _piece(value) if size > PIECE // 4 else pa.repeat(value, size)
         pieces += [piece] * (size // PIECE)
         if size % PIECE:
             pieces.append(piece.slice(0, size % PIECE))
     return pa.chunked_array(pieces, values.type)
+
+
+@lru_cache(maxsize=64)
+def _piece(value: pa.Scalar) -> pa.Array:
+    """One value many times; names of windows and zeros come again and again."""
+    import pyarrow as pa
+
+    return pa.repeat(value, PIECE)
 
 
 def _empty_table(op: Operator) -> pa.Table:

@@ -7,7 +7,6 @@ some thousand keys after the other, whose states stay in the processor's cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,10 @@ import numpy as np
 from slicewise.aggregates.base import States
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, load, store
-from slicewise.columns import Column
 from slicewise.slicing.emission import Blocks
 from slicewise.slicing.panes import Panes
-from slicewise.slicing.runs import Runs, run
+from slicewise.slicing.runs import Runs, first_at_least, run
+from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import FreeWindows, Instances, collect, list_free
 
 # Panes are added anew for each end; where that takes more combines than this for each result,
@@ -72,14 +71,11 @@ class Work:
         return self.lists, self.upto, self.first_list, self.first_instance
 
 
-def close(
-    panes: Panes,
-    free: FreeWindows,
-    lower: Callable[[Sequence[States]], list[Column]],
-    low: Any,
-    high: Any,
-) -> Blocks | None:
-    """All instances that close in `(low, high]`; `None` if they are better merged key by key."""
+def close(panes: Panes, free: FreeWindows, kept: Store, low: Any, high: Any) -> Blocks | None:
+    """All instances that close in `(low, high]`; `None` if they are better merged key by key.
+
+    `kept` has the aggregates.
+    """
     found = _instances(panes, free, low, high)
     # Those of one end together, the shortest first.
     found = found.take(np.lexsort((-found.left, found.right)))
@@ -90,11 +86,14 @@ def close(
     if longest.sum() > 1 and inside[longest].sum() > COMBINES_PER_ROW * most.sum():
         return None
     work = Work.of(panes, found)
-    codes, rows, sizes = _rows(panes, work, most)
-    states = _states(panes, work, codes, rows, sizes)
-    columns = lower(states)
+    counts = [
+        S is None and kept.counted(component)
+        for component, S in zip(panes.components, panes.pool.states, strict=True)
+    ]
+    codes, rows, sizes = _rows(panes, work, most, counted=any(counts))
+    columns = kept.lower(_states(panes, work, codes, rows, sizes))
     if any(np.may_share_memory(column.values, rows) for column in columns):
-        del panes.scratch["rows"]  # it is a result now
+        panes.scratch.pop("rows", None)  # it is a result now
     panes.combines += int((inside - sizes)[longest].sum())
     return Blocks(found.window, found.start, found.end, sizes, codes, columns)
 
@@ -108,22 +107,31 @@ def _instances(panes: Panes, free: FreeWindows, low: Any, high: Any) -> Instance
     return collect(list_free, line, free.arrays(), np.zeros(1, np.int64), *points)
 
 
-def _rows(panes: Panes, work: Work, most: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The keys of all instances and how many rows they have there, and how many keys each has."""
+def _rows(
+    panes: Panes, work: Work, most: np.ndarray, *, counted: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The keys of all instances and how many rows they have there, and how many keys each has.
+
+    Rows that are not `counted` are ones.
+    """
     # One place more for each: a key is written before it is known whether it has a row.
     begins = np.cumsum(most + 1) - (most + 1)
     room = int((most + 1).sum())
-    codes, rows = panes.borrow("codes", room, np.int32), panes.borrow("rows", room, np.int64)
+    codes = panes.borrow("codes", room, np.int32)
+    rows = panes.borrow("rows", room, np.int64) if counted else None
     sizes = np.zeros(len(most), np.int64)
     pool = panes.pool
-    run(merge_rows)(pool.codes, pool.rows, work.arrays(), begins, codes, rows, sizes)
+    total = np.zeros(BLOCK, np.int64 if counted else np.uint8)
+    given = (pool.codes, pool.rows if counted else None, work.arrays(), begins)
+    run(merge_rows)(*given, total, codes, rows, sizes)
     ends = np.cumsum(sizes)
     for begin, end, size in zip(begins.tolist(), ends.tolist(), sizes.tolist(), strict=True):
-        if begin > end - size:
-            codes[end - size : end] = codes[begin : begin + size]
-            rows[end - size : end] = rows[begin : begin + size]
-    total = int(sizes.sum())
-    return codes[:total], rows[:total], sizes
+        for array in (codes, rows):
+            if array is not None and begin > end - size:
+                array[end - size : end] = array[begin : begin + size]
+    every = int(sizes.sum())
+    ones = np.broadcast_to(np.int64(1), every) if rows is None else rows[:every]
+    return codes[:every], ones, sizes
 
 
 def _states(
@@ -158,36 +166,51 @@ def next_key(codes: Any, lists: Any, cursors: Any, first: int, end: int) -> Any:
 
 @kernel
 def merge_rows(
-    codes: Any, rows: Any, work: Any, begins: Any, out_codes: Any, out_rows: Any, sizes: Any
+    codes: Any,
+    rows: Any,
+    work: Any,
+    begins: Any,
+    total: Any,
+    out_codes: Any,
+    out_rows: Any,
+    sizes: Any,
 ) -> None:
-    """The keys of each instance, from `begins` on, and their rows; `sizes` counts them."""
+    """The keys of each instance, from `begins` on, and their rows; `sizes` counts them.
+
+    Without `rows`, only whether there are any is kept in `total`.
+    """
     lists, upto, first_list, first_instance = work
     cursors = lists[:, 0].copy()
-    total = np.zeros(BLOCK, np.int64)
     for g in range(first_list.shape[0] - 1):
         first, end = first_list[g], first_list[g + 1]
         low = next_key(codes, lists, cursors, first, end)
         while low >= 0:
-            high = low + BLOCK
             n, most = first, 0
             for j in range(first_instance[g], first_instance[g + 1]):
                 while n < upto[j]:
-                    i, z = cursors[n], lists[n, 1]
-                    while i < z and codes[i] < high:
-                        total[codes[i] - low] += rows[i]
-                        i += 1
-                    if i > cursors[n]:
-                        most = max(most, codes[i - 1] - low + 1)
-                        cursors[n] = i
+                    begin, past = cursors[n], lists[n, 1]
+                    if past > begin and codes[past - 1] >= low + BLOCK:
+                        past = first_at_least(codes, begin, past, low + BLOCK)
+                    if past > begin:
+                        most = max(most, codes[past - 1] - low + 1)
+                        cursors[n] = past
+                    for i in range(np.uint64(begin), np.uint64(past)):
+                        k = np.uint64(codes[i] - low)
+                        if rows is None:
+                            total[k] = 1
+                        else:
+                            total[k] += rows[i]
                     n += 1
-                at = begins[j] + sizes[j]
-                for k in range(most):
+                at = np.uint64(begins[j] + sizes[j])
+                for k in range(np.uint64(most)):
                     out_codes[at] = low + k
-                    out_rows[at] = total[k]
-                    at += total[k] > 0
-                sizes[j] = at - begins[j]
-            for k in range(most):
-                total[k] = 0
+                    if rows is None:
+                        at += np.uint64(total[k])
+                    else:
+                        out_rows[at] = total[k]
+                        at += np.uint64(total[k] > 0)
+                sizes[j] = at - np.uint64(begins[j])
+            total[:most] = 0
             low = next_key(codes, lists, cursors, first, end)
 
 
@@ -204,22 +227,23 @@ def merge_blocks(
         first, end = first_list[g], first_list[g + 1]
         low = next_key(codes, lists, cursors, first, end)
         while low >= 0:
-            high = low + BLOCK
             for k in range(BLOCK):
                 store(spare, k, identity())
             n = first
             for j in range(first_instance[g], first_instance[g + 1]):
                 while n < upto[j]:
-                    i, z = cursors[n], lists[n, 1]
-                    while i < z and codes[i] < high:
-                        k = codes[i] - low
+                    begin, past = cursors[n], lists[n, 1]
+                    if past > begin and codes[past - 1] >= low + BLOCK:
+                        past = first_at_least(codes, begin, past, low + BLOCK)
+                    for i in range(begin, past):
+                        k = codes[np.uint64(i)] - low
                         store(spare, k, combine(load(S, i), load(spare, k)))
-                        i += 1
-                    cursors[n] = i
+                    cursors[n] = past
                     n += 1
-                q, z = at[j], ends[j]
-                while q < z and out_codes[q] < high:
-                    store(out, q, load(spare, out_codes[q] - low))
-                    q += 1
-                at[j] = q
+                begin, past = at[j], ends[j]
+                if past > begin and out_codes[past - 1] >= low + BLOCK:
+                    past = first_at_least(out_codes, begin, past, low + BLOCK)
+                for q in range(begin, past):
+                    store(out, q, load(spare, out_codes[np.uint64(q)] - low))
+                at[j] = past
             low = next_key(codes, lists, cursors, first, end)

@@ -320,7 +320,7 @@ class FreeTrack(Track):
 
     def closed(self, low: int, high: int) -> Blocks | None:
         panes = self.panes
-        return None if panes is None else close(panes, self.free, self._store.lower, low, high)
+        return None if panes is None else close(panes, self.free, self._store, low, high)
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         points = (np.array([low]), np.array([high]))
