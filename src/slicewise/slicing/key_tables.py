@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EMPTY = -1
 SMALLEST = 16  # places of a new table
+TILE = 256  # texts that are compared together
 
 
 def table_for(kind: pa.DataType) -> KeyTable | None:
@@ -70,7 +71,8 @@ class KeyTable(ABC):
             done, self.size = self._code(given, valid, done, codes)
             if done == len(keys):
                 return codes
-            self.table = np.full(4 * len(self.table), EMPTY, np.int32)
+            self.table = room(4 * len(self.table), np.int32)
+            self.table.fill(EMPTY)
             self._insert()
 
     def load(self, keys: pa.Array) -> None:
@@ -151,15 +153,21 @@ class WholeTable(KeyTable):
 
 
 class TextTable(KeyTable):
-    """Texts and bytes: one after the other in `data`, the one of code k from `ends[k]` on."""
+    """Texts and bytes: one after the other in `data`, the one of code k from `ends[k]` on.
+
+    A text is found by its mark, a hash of 64 bits, and compared afterwards.
+    """
+
+    spread = -1  # the bits of marks that are used
 
     def __init__(self, kind: pa.DataType, offsets: Any) -> None:
         super().__init__(kind)
         self.data = np.zeros(SMALLEST, np.uint8)
         self.ends = np.zeros(SMALLEST, offsets)
         self.hashes = np.zeros(SMALLEST, np.int64)
+        self.longest = 0
 
-    def _given(self, keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    def _given(self, keys: pa.Array) -> tuple[np.ndarray, ...]:
         import pyarrow as pa
 
         _, offsets, data = keys.buffers()
@@ -172,9 +180,12 @@ class TextTable(KeyTable):
                 f"The keys are more than {used + more} bytes together, too many for {self.type}. "
                 f"Cast the column to `large_{self.type}` before it is given."
             )
-        self.data = _with_room(self.data, used, more)
+        self.data = _with_room(self.data, used, more + 1)  # an empty text is somewhere too
         self._make_room(len(keys))
-        return ends, np.frombuffer(data or b"", np.uint8)
+        given = np.frombuffer(data or b"", np.uint8)
+        marks = np.empty(len(keys), np.int64)
+        run(mark_texts)(ends, given, self.spread, marks)
+        return marks, ends, given
 
     def _make_room(self, more: int) -> None:
         self.ends = _with_room(self.ends, self.size + 1, more)
@@ -184,14 +195,24 @@ class TextTable(KeyTable):
         self._make_room(1)
         self.ends[self.size + 1] = self.ends[self.size]
 
+    def codes(self, keys: pa.Array) -> np.ndarray:
+        before = self.size
+        codes = super().codes(keys)
+        if self.size > before:
+            longest = int(np.diff(self.ends[before : self.size + 1]).max())
+            self.longest = max(self.longest, longest)
+        return codes
+
     def _code(
         self, given: Any, valid: np.ndarray | None, done: int, codes: np.ndarray
     ) -> tuple[int, int]:
         known = (self.hashes, self.ends, self.data)
-        found: tuple[int, int] = run(code_text)(
-            *given, valid, self.null, self.table, known, codes, done, self.size
-        )
-        return found
+        more = (self.table, known, codes)
+        stop, self.size = run(code_marks)(*given, valid, self.null, *more, done, self.size)
+        # Each step is a loop of its own, in which the processor waits for many keys at once.
+        if run(unlike)(*given[1:], *known[1:], codes, done, stop, self.null)[0]:
+            stop, self.size = run(code_again)(*given, *more, done, stop, self.size)
+        return stop, self.size
 
     def _insert(self) -> None:
         run(insert_text)(self.hashes[: self.size], self.null, self.table)
@@ -199,13 +220,14 @@ class TextTable(KeyTable):
     def take(self, codes: np.ndarray) -> pa.Array:
         import pyarrow as pa
 
-        ends = room(len(codes) + 1, self.ends.dtype)
-        size = run(measure)(codes, self.ends, ends)
-        if size > np.iinfo(ends.dtype).max:
-            return self.array().take(pa.array(codes))  # which says that they are too many
-        data = room(int(size), np.uint8)
+        size = len(codes) * self.longest
+        if size > np.iinfo(self.ends.dtype).max:
+            size = int((self.ends[codes + 1] - self.ends[codes]).sum(dtype=np.int64))
+            if size > np.iinfo(self.ends.dtype).max:
+                return self.array().take(pa.array(codes))  # which says that they are too long
+        ends, data = room(len(codes) + 1, self.ends.dtype), room(size, np.uint8)
         run(copy_texts)(codes, self.ends, self.data, ends, data)
-        return self._made(len(codes), ends, data, codes)
+        return self._made(len(codes), ends, data[: ends[-1]], codes)
 
     def array(self) -> pa.Array:
         # What was written stays as it is, so that all arrays share the memory.
@@ -226,7 +248,7 @@ def _with_room(array: np.ndarray, used: int, more: int) -> np.ndarray:
     """The array with room for `more` values behind those that are used."""
     if used + more <= len(array):
         return array
-    wider = np.zeros(max(used + more, 2 * len(array)), array.dtype)
+    wider = room(max(used + more, 2 * len(array)), array.dtype)
     wider[:used] = array[:used]
     return wider
 
@@ -277,7 +299,30 @@ def insert_whole(known: Any, null: int, table: Any) -> None:
 
 
 @kernel
-def code_text(
+def mark_texts(ends: Any, data: Any, spread: int, marks: Any) -> None:
+    """A hash of each text."""
+    for i in range(marks.shape[0]):
+        mark = ends[i + 1] - ends[i]
+        for k in range(np.uint64(ends[i]), np.uint64(ends[i + 1])):
+            mark = (mark ^ data[k]) * 1099511628211
+        marks[i] = (mark * -7046029254386353131) & spread
+
+
+@kernel
+def put_text(i: int, marks: Any, ends: Any, data: Any, known: Any, code: int) -> None:
+    """Make text `i` the one of a new code."""
+    hashes, known_ends, known_data = known
+    at = known_ends[code]
+    for k in range(ends[i], ends[i + 1]):
+        known_data[at] = data[k]
+        at += 1
+    hashes[code] = marks[i]
+    known_ends[code + 1] = at
+
+
+@kernel
+def code_marks(
+    marks: Any,
     ends: Any,
     data: Any,
     valid: Any,
@@ -288,29 +333,96 @@ def code_text(
     done: int,
     size: int,
 ) -> Any:
-    """Codes of texts, the one of row i from `ends[i]` on; stops when the table is half full."""
-    hashes, known_ends, known_data = known
+    """Codes of texts by their marks alone; stops when the table is half full."""
+    hashes = known[0]
     mask = table.shape[0] - 1
-    for i in range(done, codes.shape[0]):
+    for i in range(done, marks.shape[0]):
         if valid is not None and not valid[i]:
             codes[i] = null
             continue
-        begin, length = ends[i], ends[i + 1] - ends[i]
-        mark = length
-        for k in range(length):
-            mark = (mark ^ data[begin + k]) * 1099511628211
-        mark *= -7046029254386353131
-        place = (mark >> 20) & mask
+        mark = marks[i]
+        place = np.uint64((mark >> 20) & mask)
         code = table[place]
-        while code >= 0:
-            if hashes[code] == mark:
-                first = known_ends[code]
-                k = 0
-                if known_ends[code + 1] - first == length:
-                    while k < length and known_data[first + k] == data[begin + k]:
-                        k += 1
-                    if k == length:
-                        break
+        while code >= 0 and hashes[np.uint64(code)] != mark:
+            place = (place + np.uint64(1)) & np.uint64(mask)
+            code = table[place]
+        if code < 0:
+            if 2 * size >= mask:
+                return i, size
+            code = size
+            table[place] = code
+            put_text(i, marks, ends, data, known, code)
+            size += 1
+        codes[i] = code
+    return marks.shape[0], size
+
+
+@kernel
+def same_text(i: int, ends: Any, data: Any, known_ends: Any, known_data: Any, code: int) -> Any:
+    """Whether text `i` is that of a code."""
+    begin, first = ends[i], known_ends[code]
+    length = ends[i + 1] - begin
+    if known_ends[code + 1] - first != length:
+        return False
+    different = 0
+    for k in range(np.uint64(length)):
+        different |= data[np.uint64(begin) + k] ^ known_data[np.uint64(first) + k]
+    return different == 0
+
+
+@kernel
+def unlike(
+    ends: Any,
+    data: Any,
+    known_ends: Any,
+    known_data: Any,
+    codes: Any,
+    done: int,
+    stop: int,
+    null: int,
+) -> Any:
+    """Take the codes from texts that only have the mark of another; whether there are any.
+
+    The texts of some hundred codes are touched before they are compared: the processor waits for
+    many of them at once in a loop that does nothing else.
+    """
+    found, touched = False, 0
+    for begin in range(done, stop, TILE):
+        end = min(begin + TILE, stop)
+        for i in range(begin, end):
+            touched += known_ends[np.uint64(max(codes[i], 0))]
+        for i in range(begin, end):
+            touched += known_data[np.uint64(known_ends[np.uint64(max(codes[i], 0))])]
+        for i in range(begin, end):
+            if codes[i] != null and not same_text(i, ends, data, known_ends, known_data, codes[i]):
+                codes[i] = EMPTY
+                found = True
+    return found, touched
+
+
+@kernel
+def code_again(
+    marks: Any,
+    ends: Any,
+    data: Any,
+    table: Any,
+    known: Any,
+    codes: Any,
+    done: int,
+    stop: int,
+    size: int,
+) -> Any:
+    """Codes of texts that have none, each compared with all of its mark."""
+    hashes, known_ends, known_data = known
+    mask = table.shape[0] - 1
+    for i in range(done, stop):
+        if codes[i] != EMPTY:
+            continue
+        place = (marks[i] >> 20) & mask
+        code = table[place]
+        while code >= 0 and not (
+            hashes[code] == marks[i] and same_text(i, ends, data, known_ends, known_data, code)
+        ):
             place = (place + 1) & mask
             code = table[place]
         if code < 0:
@@ -318,14 +430,10 @@ def code_text(
                 return i, size
             code = size
             table[place] = code
-            hashes[code] = mark
-            first = known_ends[code]
-            for k in range(length):
-                known_data[first + k] = data[begin + k]
-            known_ends[code + 1] = first + length
+            put_text(i, marks, ends, data, known, code)
             size += 1
         codes[i] = code
-    return codes.shape[0], size
+    return stop, size
 
 
 @kernel
@@ -340,21 +448,20 @@ def insert_text(hashes: Any, null: int, table: Any) -> None:
 
 
 @kernel
-def measure(codes: Any, known_ends: Any, ends: Any) -> int:
-    """Where the texts of codes end, one after the other; how long they are together."""
-    size = 0
-    ends[0] = 0
-    for i in range(codes.shape[0]):
-        code = np.uint64(codes[i])
-        size += known_ends[code + np.uint64(1)] - known_ends[code]
-        ends[i + 1] = size
-    return size
-
-
-@kernel
 def copy_texts(codes: Any, known_ends: Any, known_data: Any, ends: Any, data: Any) -> None:
-    for i in range(codes.shape[0]):
-        source = np.uint64(known_ends[np.uint64(codes[i])])
-        for at in range(np.uint64(ends[i]), np.uint64(ends[i + 1])):
-            data[at] = known_data[source]
-            source += np.uint64(1)
+    """The texts of codes, one after the other. Those of codes in sequence are copied as one."""
+    n = codes.shape[0]
+    i, at = 0, 0
+    ends[0] = 0
+    while i < n:
+        first = known_ends[codes[i]]
+        apart = at - first
+        code = codes[i]
+        while i < n and codes[i] == code:
+            code += 1
+            i += 1
+            ends[i] = known_ends[code] + apart
+        length = known_ends[code] - first
+        for k in range(np.uint64(length)):
+            data[np.uint64(at) + k] = known_data[np.uint64(first) + k]
+        at += length

@@ -202,13 +202,13 @@ def merge_rows(
                             total[k] += rows[i]
                     n += 1
                 at = np.uint64(begins[j] + sizes[j])
-                for k in range(np.uint64(most)):
-                    out_codes[at] = low + k
+                for c in range(np.uint64(most)):
+                    out_codes[at] = low + c
                     if rows is None:
-                        at += np.uint64(total[k])
+                        at += np.uint64(total[c])
                     else:
-                        out_rows[at] = total[k]
-                        at += np.uint64(total[k] > 0)
+                        out_rows[at] = total[c]
+                        at += np.uint64(total[c] > 0)
                 sizes[j] = at - np.uint64(begins[j])
             total[:most] = 0
             low = next_key(codes, lists, cursors, first, end)
