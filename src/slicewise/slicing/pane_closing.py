@@ -17,7 +17,7 @@ from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, load, store
 from slicewise.slicing.emission import Blocks
 from slicewise.slicing.panes import Panes
-from slicewise.slicing.runs import Runs, first_at_least, run
+from slicewise.slicing.runs import first_at_least, run
 from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import FreeWindows, Instances, collect, list_free
 
@@ -77,6 +77,8 @@ def close(panes: Panes, free: FreeWindows, kept: Store, low: Any, high: Any) -> 
     `kept` has the aggregates.
     """
     found = _instances(panes, free, low, high)
+    if not len(found):
+        return Blocks(found.window, found.start, found.end, found.key, found.key, ())
     # Those of one end together, the shortest first.
     found = found.take(np.lexsort((-found.left, found.right)))
     before = np.append(0, np.cumsum(panes.sizes))
@@ -100,9 +102,8 @@ def close(panes: Panes, free: FreeWindows, kept: Store, low: Any, high: Any) -> 
 
 def _instances(panes: Panes, free: FreeWindows, low: Any, high: Any) -> Instances:
     """The instances that panes make up, as if they were the slices of one key."""
-    line = Runs(panes.starts.dtype.str)
+    line = panes.line
     line.start, line.size[0] = panes.starts, panes.count
-    line.listed = len(free.numbers)
     points = (np.array([low], panes.starts.dtype), np.array([high], panes.starts.dtype))
     return collect(list_free, line, free.arrays(), np.zeros(1, np.int64), *points)
 

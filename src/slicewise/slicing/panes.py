@@ -99,6 +99,7 @@ class Panes:
         self.pool = Pool(components)
         self.starts, self.stops = np.zeros(0, dtype), np.zeros(0, dtype)
         self.lists: list[list[Range]] = []
+        self.line = Runs(dtype.str)  # the panes as the run of one key, for who lists instances
         self.keys = 0
         self.combines = 0
         self.scratch: dict[str, np.ndarray] = {}
@@ -151,6 +152,8 @@ class Panes:
                 None if self.pool.states[number] is None else read(component, columns, size)
             )
         bounds = bounds_for(edges, reach, size)
+        if size <= MOST_AT_ONCE:
+            return size if self._add(bounds, times, keys, wanted, inputs) else 0
         for begin in range(0, size, MOST_AT_ONCE):
             rows = slice(begin, min(begin + MOST_AT_ONCE, size))
             some = None if wanted is None else wanted[rows]

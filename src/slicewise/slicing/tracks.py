@@ -56,6 +56,9 @@ from slicewise.windows import (
 )
 
 EVICT_AT_LEAST = 256
+# Slices are kept by time with at least so many keys, and so many events in a batch; the more keys
+# there are, the fewer events it takes (measured).
+KEYS_BY_TIME, EVENTS_BY_TIME, KEYS_PER_EVENT = 256, 4096, 8
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
@@ -200,6 +203,7 @@ class FreeTrack(Track):
         super().__init__(bounds, dtype, merger=merger, eager=eager)
         self.settled_only = settled
         self.fed = 0  # events since slices were last kept by time
+        self.wanted_feed = 1  # how many of them for each slice it takes to try that again
 
     @property
     def runs(self) -> Runs:
@@ -221,35 +225,36 @@ class FreeTrack(Track):
     def store(self, store: Store) -> None:
         self._store = store
 
-    def _by_key(self) -> None:
-        """Keep slices in runs."""
+    def _by_key(self, *, worse: bool = False) -> None:
+        """Keep slices in runs; `worse` says that panes were no good."""
         panes, self.panes = self.panes, None
         if panes is not None:
             self._store.combines += panes.combines
             panes.fill_runs(self._runs, self._store)
             self.fed = 0
+            self.wanted_feed *= 4 if worse else 1
 
     def _by_time(self, events: int) -> Panes | None:
         """The panes, if this is the case for them: here it is decided."""
         if self.panes is not None:
             if self.panes.sparse:
-                self._by_key()
+                self._by_key(worse=True)
             return self.panes
         runs, store = self._runs, self._store
         self.fed += events
         if (
             not self.settled_only
-            or runs.keys < MANY_KEYS
+            or runs.keys < KEYS_BY_TIME
+            or events + runs.keys // KEYS_PER_EVENT < EVENTS_BY_TIME
+            # What there is has to be moved, which new events must make up for.
+            or self.fed < self.wanted_feed * runs.live
             or store.tree is not None
             or store.merger is not None
             or store.since
             or not all(component.algebra.compiled for component in store.components)
-            # What there is has to be moved, which new events must make up for.
-            or self.fed < runs.live
         ):
             return None
         self.panes = Panes.of_runs(runs, store)
-        self.panes.keys = runs.keys
         self._runs = store.runs = Runs(runs.start.dtype.str)
         store.states = [None] * len(store.components)
         return self.panes
@@ -313,14 +318,18 @@ class FreeTrack(Track):
         done = panes.add(self.edges, batch.times, reach, *given)
         if done == len(batch):
             return batch
-        self._by_key()
+        self._by_key(worse=True)
         wanted = np.ones(len(batch), np.bool_) if batch.wanted is None else batch.wanted.copy()
         wanted[:done] = False
         return replace(batch, wanted=wanted)
 
     def closed(self, low: int, high: int) -> Blocks | None:
-        panes = self.panes
-        return None if panes is None else close(panes, self.free, self._store, low, high)
+        if self.panes is None:
+            return None
+        blocks = close(self.panes, self.free, self._store, low, high)
+        if blocks is None:
+            self._by_key(worse=True)
+        return blocks
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         points = (np.array([low]), np.array([high]))
