@@ -71,20 +71,21 @@ class KeyTable(ABC):
             done, self.size = self._code(given, valid, done, codes)
             if done == len(keys):
                 return codes
-            self.table = room(4 * len(self.table), np.int32)
-            self.table.fill(EMPTY)
+            self._clear(4 * len(self.table))
             self._insert()
 
     def load(self, keys: pa.Array) -> None:
         """Take over distinct keys, each with its place as its code."""
-        if not keys.null_count:
-            self.codes(keys)
-            return
-        # Null gets its code before the others of a batch, so those before it come first.
-        place = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
-        for part in (keys[:place], keys[place:]):
-            if len(part):
-                self.codes(part)
+        self._take_over(keys)
+        self.size = len(keys)
+        if keys.null_count:
+            self.null = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
+        self._clear(1 << (2 * self.size + SMALLEST).bit_length())
+        self._insert()
+
+    def _clear(self, places: int) -> None:
+        self.table = room(places, np.int32)
+        self.table.fill(EMPTY)
 
     @abstractmethod
     def take(self, codes: np.ndarray) -> pa.Array:
@@ -97,6 +98,10 @@ class KeyTable(ABC):
     @abstractmethod
     def _given(self, keys: pa.Array) -> Any:
         """What compiled code needs of the keys, after there is room for all of them to be new."""
+
+    @abstractmethod
+    def _take_over(self, keys: pa.Array) -> None:
+        """Make these the known keys."""
 
     @abstractmethod
     def _put_null(self) -> None:
@@ -119,6 +124,9 @@ class WholeTable(KeyTable):
     def __init__(self, kind: pa.DataType) -> None:
         super().__init__(kind)
         self.known = np.zeros(SMALLEST, np.int64)
+
+    def _take_over(self, keys: pa.Array) -> None:
+        self.known = Column.from_arrow(keys).values.astype(np.int64)
 
     def _given(self, keys: pa.Array) -> np.ndarray:
         self.known = _with_room(self.known, self.size, len(keys))
@@ -186,6 +194,12 @@ class TextTable(KeyTable):
         marks = np.empty(len(keys), np.int64)
         run(mark_texts)(ends, given, self.spread, marks)
         return marks, ends, given
+
+    def _take_over(self, keys: pa.Array) -> None:
+        self.hashes, ends, data = self._given(keys)
+        self.ends = ends - ends[0]
+        self.data = np.append(data[ends[0] : ends[-1]], np.uint8(0))
+        self.longest = int(np.diff(ends).max())
 
     def _make_room(self, more: int) -> None:
         self.ends = _with_room(self.ends, self.size + 1, more)
@@ -302,7 +316,7 @@ def insert_whole(known: Any, null: int, table: Any) -> None:
 def mark_texts(ends: Any, data: Any, spread: int, marks: Any) -> None:
     """A hash of each text."""
     for i in range(marks.shape[0]):
-        mark = ends[i + 1] - ends[i]
+        mark = (ends[i + 1] - ends[i] + 1) * 6364136223846793005
         for k in range(np.uint64(ends[i]), np.uint64(ends[i + 1])):
             mark = (mark ^ data[k]) * 1099511628211
         marks[i] = (mark * -7046029254386353131) & spread

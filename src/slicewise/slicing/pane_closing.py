@@ -147,7 +147,7 @@ def _states(
         out = component.algebra.new(len(codes))
         spare = component.algebra.new(BLOCK)
         merge_blocks.specialise(component.algebra)(
-            S, panes.pool.codes, work.arrays(), spare, codes, sizes, out
+            S, panes.pool.codes, work.arrays(), BLOCK, spare, codes, sizes, out
         )
         found.append(out)
     return found
@@ -181,6 +181,7 @@ def merge_rows(
     Without `rows`, only whether there are any is kept in `total`.
     """
     lists, upto, first_list, first_instance = work
+    block = total.shape[0]
     cursors = lists[:, 0].copy()
     for g in range(first_list.shape[0] - 1):
         first, end = first_list[g], first_list[g + 1]
@@ -190,8 +191,8 @@ def merge_rows(
             for j in range(first_instance[g], first_instance[g + 1]):
                 while n < upto[j]:
                     begin, past = cursors[n], lists[n, 1]
-                    if past > begin and codes[past - 1] >= low + BLOCK:
-                        past = first_at_least(codes, begin, past, low + BLOCK)
+                    if past > begin and codes[past - 1] >= low + block:
+                        past = first_at_least(codes, begin, past, low + block)
                     if past > begin:
                         most = max(most, codes[past - 1] - low + 1)
                         cursors[n] = past
@@ -217,7 +218,7 @@ def merge_rows(
 
 @kernel
 def merge_blocks(
-    S: Any, codes: Any, work: Any, spare: Any, out_codes: Any, sizes: Any, out: Any
+    S: Any, codes: Any, work: Any, block: int, spare: Any, out_codes: Any, sizes: Any, out: Any
 ) -> None:
     """The states of each instance for its keys, which are one instance after the other."""
     lists, upto, first_list, first_instance = work
@@ -228,22 +229,22 @@ def merge_blocks(
         first, end = first_list[g], first_list[g + 1]
         low = next_key(codes, lists, cursors, first, end)
         while low >= 0:
-            for k in range(BLOCK):
+            for k in range(block):
                 store(spare, k, identity())
             n = first
             for j in range(first_instance[g], first_instance[g + 1]):
                 while n < upto[j]:
                     begin, past = cursors[n], lists[n, 1]
-                    if past > begin and codes[past - 1] >= low + BLOCK:
-                        past = first_at_least(codes, begin, past, low + BLOCK)
+                    if past > begin and codes[past - 1] >= low + block:
+                        past = first_at_least(codes, begin, past, low + block)
                     for i in range(begin, past):
                         k = codes[np.uint64(i)] - low
                         store(spare, k, combine(load(S, i), load(spare, k)))
                     cursors[n] = past
                     n += 1
                 begin, past = at[j], ends[j]
-                if past > begin and out_codes[past - 1] >= low + BLOCK:
-                    past = first_at_least(out_codes, begin, past, low + BLOCK)
+                if past > begin and out_codes[past - 1] >= low + block:
+                    past = first_at_least(out_codes, begin, past, low + block)
                 for q in range(begin, past):
                     store(out, q, load(spare, out_codes[np.uint64(q)] - low))
                 at[j] = past

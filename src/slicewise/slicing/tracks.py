@@ -59,6 +59,7 @@ EVICT_AT_LEAST = 256
 # Slices are kept by time with at least so many keys, and so many events in a batch; the more keys
 # there are, the fewer events it takes (measured).
 KEYS_BY_TIME, EVENTS_BY_TIME, KEYS_PER_EVENT = 256, 4096, 8
+MOVED_PER_EVENT = 1  # slices that are moved from keys to times for each new event
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
@@ -203,7 +204,7 @@ class FreeTrack(Track):
         super().__init__(bounds, dtype, merger=merger, eager=eager)
         self.settled_only = settled
         self.fed = 0  # events since slices were last kept by time
-        self.wanted_feed = 1  # how many of them for each slice it takes to try that again
+        self.reluctance = 1  # grows when that was no good
 
     @property
     def runs(self) -> Runs:
@@ -232,7 +233,7 @@ class FreeTrack(Track):
             self._store.combines += panes.combines
             panes.fill_runs(self._runs, self._store)
             self.fed = 0
-            self.wanted_feed *= 4 if worse else 1
+            self.reluctance *= 4 if worse else 1
 
     def _by_time(self, events: int) -> Panes | None:
         """The panes, if this is the case for them: here it is decided."""
@@ -247,7 +248,7 @@ class FreeTrack(Track):
             or runs.keys < KEYS_BY_TIME
             or events + runs.keys // KEYS_PER_EVENT < EVENTS_BY_TIME
             # What there is has to be moved, which new events must make up for.
-            or self.fed < self.wanted_feed * runs.live
+            or MOVED_PER_EVENT * self.fed < self.reluctance * runs.live
             or store.tree is not None
             or store.merger is not None
             or store.since
