@@ -82,6 +82,13 @@ def test_a_table_grows_with_its_keys(kind: pa.DataType) -> None:
     coded(keys, [pa.array(some).cast(kind) for some in numbers])
 
 
+def test_numbers_that_lie_close_together_may_come_apart() -> None:
+    # The range grows to both sides, then the numbers are too far apart to be counted.
+    near, below, above = range(100, 180), range(-900, 110), [None, *range(170, 4000)]
+    far = [-(2**63), 2**63 - 1, 120, 55, None]
+    coded(Keys(["k"]), [pa.array(some, pa.int64()) for some in (near, below, above, far, near)])
+
+
 def test_texts_of_any_length_are_taken_whole() -> None:
     texts = ["", "a" * 70_000, "b", "", "c" * 33]
     coded(Keys(["k"]), [pa.array(texts), pa.array(texts[::-1])])

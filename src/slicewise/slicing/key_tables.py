@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EMPTY = -1
 SMALLEST = 16  # places of a new table
+PLACES_PER_KEY = 16  # numbers that lie no further apart are looked up without a hash
 TILE = 256  # texts that are compared together
 IN_CACHE = 1 << 14  # so many texts are near enough to the processor without further ado
 
@@ -120,18 +121,47 @@ class KeyTable(ABC):
 
 
 class WholeTable(KeyTable):
-    """Whole numbers and times."""
+    """Whole numbers and times.
+
+    As long as they lie close together, such as numbers that count something, the code of a number
+    is found at its distance from `low` in `places`; from then on in the hash table.
+    """
 
     def __init__(self, kind: pa.DataType) -> None:
         super().__init__(kind)
         self.known = np.zeros(SMALLEST, np.int64)
+        self.low = 0
+        self.places: np.ndarray | None = np.zeros(0, np.int32)
 
     def _take_over(self, keys: pa.Array) -> None:
         self.known = Column.from_arrow(keys).values.astype(np.int64)
+        self.places = None
 
     def _given(self, keys: pa.Array) -> np.ndarray:
         self.known = _with_room(self.known, self.size, len(keys))
-        return Column.from_arrow(keys).values.astype(np.int64, copy=False)
+        values: np.ndarray = Column.from_arrow(keys).values.astype(np.int64, copy=False)
+        if self.places is not None and len(values):
+            self._reach(int(values.min()), int(values.max()))
+        return values
+
+    def _reach(self, low: int, high: int) -> None:
+        """Make room for numbers from `low` to `high`, or turn to hashing."""
+        assert self.places is not None
+        if len(self.places):
+            last = self.low + len(self.places) - 1
+            if self.low <= low and high <= last:
+                return
+            low, high = min(low, self.low), max(high, last)
+        if high - low >= PLACES_PER_KEY * len(self.known):
+            self.places = None
+            self._clear(1 << (2 * self.size + SMALLEST).bit_length())
+            self._insert()
+            return
+        wider = room(min(2 * (high - low + 1), PLACES_PER_KEY * len(self.known)), np.int32)
+        wider.fill(EMPTY)
+        begin = self.low - low
+        wider[begin : begin + len(self.places)] = self.places
+        self.low, self.places = low, wider
 
     def _put_null(self) -> None:
         self.known = _with_room(self.known, self.size, 1)
@@ -140,7 +170,12 @@ class WholeTable(KeyTable):
     def _code(
         self, given: Any, valid: np.ndarray | None, done: int, codes: np.ndarray
     ) -> tuple[int, int]:
-        found: tuple[int, int] = run(code_whole)(
+        found: tuple[int, int]
+        if self.places is not None:
+            where = (self.places, self.low)
+            size = run(code_places)(given, valid, self.null, *where, self.known, codes, self.size)
+            return len(codes), int(size)
+        found = run(code_whole)(
             given, valid, self.null, self.table, self.known, codes, done, self.size
         )
         return found
@@ -266,6 +301,26 @@ def _with_room(array: np.ndarray, used: int, more: int) -> np.ndarray:
     wider = room(max(used + more, 2 * len(array)), array.dtype)
     wider[:used] = array[:used]
     return wider
+
+
+@kernel
+def code_places(
+    values: Any, valid: Any, null: int, places: Any, low: int, known: Any, codes: Any, size: int
+) -> int:
+    """Codes of whole numbers by their distance from `low`; how many keys there are then."""
+    for i in range(values.shape[0]):
+        if valid is not None and not valid[i]:
+            codes[i] = null
+            continue
+        place = np.uint64(values[i] - low)
+        code = places[place]
+        if code < 0:
+            code = size
+            places[place] = code
+            known[code] = values[i]
+            size += 1
+        codes[i] = code
+    return size
 
 
 @kernel
