@@ -15,6 +15,7 @@ import numpy as np
 from slicewise.aggregates.base import States
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, load, store
+from slicewise.grouping import room
 from slicewise.slicing.emission import Blocks
 from slicewise.slicing.panes import Panes
 from slicewise.slicing.runs import first_at_least, run
@@ -144,7 +145,7 @@ def _states(
         if S is None:
             found.append((rows,))
             continue
-        out = component.algebra.new(len(codes))
+        out = tuple(room(len(codes), dtype) for dtype in component.algebra.dtypes)
         spare = component.algebra.new(BLOCK)
         merge_blocks.specialise(component.algebra)(
             S, panes.pool.codes, work.arrays(), BLOCK, spare, codes, sizes, out
