@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.key_tables import TextTable
 from slicewise.slicing.keys import Keys
+from slicewise.slicing.text_table import TextTable
 
 WHOLE = st.none() | st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.none() | st.text("ab\u00e9\U0001f600", max_size=4) | st.text(max_size=12)

@@ -47,7 +47,9 @@ from slicewise.slicing.events import (
     names,
     usable_times,
 )
+from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.keys import Keys
+from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.memory import Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
@@ -63,8 +65,6 @@ from slicewise.slicing.settings import (
     wall_clock,
 )
 from slicewise.slicing.tracks import (
-    FreeTrack,
-    MeasureTrack,
     Placed,
     RowTrack,
     SessionTrack,

@@ -9,25 +9,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slicewise.aggregates.base import Bound
-from slicewise.codegen.kernel import kernel
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
-from slicewise.slicing.cutting import MANY_KEYS, cut_by, fuse_ends, kept_by
+from slicewise.slicing.cutting import MANY_KEYS, fuse_ends
 from slicewise.slicing.emission import Blocks
-from slicewise.slicing.pane_closing import close
-from slicewise.slicing.panes import Panes
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, run
 from slicewise.slicing.session_slicer import slice_sessions, slice_sorted_sessions
-from slicewise.slicing.slicer import Edges, Sliced, slice_free, slice_sorted
+from slicewise.slicing.slicer import Edges, Sliced
 from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import (
     BEGINNING,
@@ -39,7 +36,6 @@ from slicewise.slicing.triggers import (
     keep_sessions,
     list_free,
     list_sessions,
-    needed_from,
 )
 from slicewise.windows import (
     Cumulate,
@@ -56,10 +52,6 @@ from slicewise.windows import (
 )
 
 EVICT_AT_LEAST = 256
-# Slices are kept by time with at least so many keys, and so many events in a batch; the more keys
-# there are, the fewer events it takes (measured).
-KEYS_BY_TIME, EVENTS_BY_TIME, KEYS_PER_EVENT = 256, 4096, 8
-MOVED_PER_EVENT = 1  # slices that are moved from keys to times for each new event
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
@@ -181,295 +173,6 @@ class Track(ABC):
             (runs.offset, runs.size, runs.base),
             (runs.start, runs.slot, runs.first, runs.last),
         )
-
-
-class FreeTrack(Track):
-    """Context-free windows over time.
-
-    Slices are kept by key, in runs, or by time, in panes; whoever asks for `runs` or `store` gets
-    all of them by key. Panes are for many keys and for results that are never revised.
-    """
-
-    panes: Panes | None = None
-
-    def __init__(
-        self,
-        bounds: Sequence[Bound],
-        dtype: str = "i8",
-        *,
-        merger: type[FlatMerger] | None = None,
-        eager: bool = False,
-        settled: bool = False,
-    ) -> None:
-        super().__init__(bounds, dtype, merger=merger, eager=eager)
-        self.settled_only = settled
-        self.fed = 0  # events since slices were last kept by time
-        self.reluctance = 1  # grows when that was no good
-
-    @property
-    def runs(self) -> Runs:
-        """The slices by key."""
-        self._by_key()
-        return self._runs
-
-    @runs.setter
-    def runs(self, runs: Runs) -> None:
-        self._runs = runs
-
-    @property
-    def store(self) -> Store:
-        """The states of the slices by key."""
-        self._by_key()
-        return self._store
-
-    @store.setter
-    def store(self, store: Store) -> None:
-        self._store = store
-
-    def _by_key(self, *, worse: bool = False) -> None:
-        """Keep slices in runs; `worse` says that panes were no good."""
-        panes, self.panes = self.panes, None
-        if panes is not None:
-            self._store.combines += panes.combines
-            panes.fill_runs(self._runs, self._store)
-            self.fed = 0
-            self.reluctance *= 4 if worse else 1
-
-    def _by_time(self, events: int) -> Panes | None:
-        """The panes, if this is the case for them: here it is decided."""
-        if self.panes is not None:
-            if self.panes.sparse:
-                self._by_key(worse=True)
-            return self.panes
-        runs, store = self._runs, self._store
-        self.fed += events
-        if (
-            not self.settled_only
-            or runs.keys < KEYS_BY_TIME
-            or events + runs.keys // KEYS_PER_EVENT < EVENTS_BY_TIME
-            # What there is has to be moved, which new events must make up for.
-            or MOVED_PER_EVENT * self.fed < self.reluctance * runs.live
-            or store.tree is not None
-            or store.merger is not None
-            or store.since
-            or not all(component.algebra.compiled for component in store.components)
-        ):
-            return None
-        self.panes = Panes.of_runs(runs, store)
-        self._runs = store.runs = Runs(runs.start.dtype.str)
-        store.states = [None] * len(store.components)
-        return self.panes
-
-    @property
-    def live(self) -> int:
-        return self._runs.live if self.panes is None else self.panes.live
-
-    @property
-    def combines(self) -> int:
-        return self._store.combines + (0 if self.panes is None else self.panes.combines)
-
-    def know(self, keys: int) -> None:
-        if self.panes is None:
-            self._runs.admit(keys)
-        else:
-            self.panes.keys = keys
-
-    def set_windows(self, windows: Sequence[Placed]) -> None:
-        super().set_windows(windows)
-        dtype = self.runs.start.dtype.str
-        defined = [placed.window for placed in windows]
-        self.edges = cut_by(defined, self.technique, dtype)
-        self.begins = kept_by(defined, self.technique, self.edges)
-        self.fused_to = BEGINNING
-        self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
-
-    def add(self, batch: Batch) -> None:
-        panes = self._by_time(len(batch))
-        if panes is not None:
-            batch = self._add_by_time(panes, batch)
-            if panes is self.panes:
-                return
-        if self._alone(batch):
-            self.add_in_order(Grouped.alone(batch))
-            return
-        keys = batch.keys if self.runs.keys > 1 else None
-        reach = (batch.low, batch.high)
-        sliced = slice_free(self.runs, self.edges, batch.times, reach, None, keys, batch.wanted)
-        self.store.add(sliced, batch.columns)
-        self.store.touch(batch.times, keys)
-
-    def add_in_order(self, grouped: Grouped) -> None:
-        batch, groups = grouped.batch, (grouped.present, grouped.starts)
-        panes = self._by_time(len(batch))
-        if panes is not None:
-            rest = self._add_by_time(panes, batch)
-            if panes is self.panes:
-                return
-            rows = np.arange(len(batch)) if rest.wanted is None else np.flatnonzero(rest.wanted)
-            grouped = Grouped.of(batch.take(rows))
-            batch, groups = grouped.batch, (grouped.present, grouped.starts)
-        reach = (batch.low, batch.high)
-        sliced = slice_sorted(self.runs, self.edges, batch.times, reach, None, groups)
-        self.store.add(sliced, batch.columns)
-        self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
-
-    def _add_by_time(self, panes: Panes, batch: Batch) -> Batch:
-        """Add a batch to panes; what did not go into them, when slices are kept by key again."""
-        reach, given = (batch.low, batch.high), (batch.keys, batch.wanted, batch.columns)
-        done = panes.add(self.edges, batch.times, reach, *given)
-        if done == len(batch):
-            return batch
-        self._by_key(worse=True)
-        wanted = np.ones(len(batch), np.bool_) if batch.wanted is None else batch.wanted.copy()
-        wanted[:done] = False
-        return replace(batch, wanted=wanted)
-
-    def closed(self, low: int, high: int) -> Blocks | None:
-        if self.panes is None:
-            return None
-        blocks = close(self.panes, self.free, self._store, low, high)
-        if blocks is None:
-            self._by_key(worse=True)
-        return blocks
-
-    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        points = (np.array([low]), np.array([high]))
-        return collect(list_free, self.runs, self.free.arrays(), keys, *points)
-
-    def earliest(self, places: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self.runs.start[places]
-        return found
-
-    def evict(self, point: int) -> None:
-        if self.panes is not None:
-            self.panes.evict(INFINITY if point >= INFINITY else self.free.needed_from(point))
-            if self.begins is not None:
-                self.panes.fuse(self.begins, point)
-            return
-        self.fuse(point, np.array([point]), self.fused_to)
-        super().evict(point)
-
-    def needed(self, point: int) -> np.ndarray:
-        keep = self._keep()
-        least = np.array([self.free.needed_from(point)])
-        run(keep_from)(least, self.runs.keys, *self._index(), keep)
-        return keep
-
-
-class MeasureTrack(FreeTrack):
-    """Context-free windows over an advancing column.
-
-    An instance closes when an event at or past its end is below the watermark. `settled` is what
-    each key has reached for good: an event that falls behind it does not advance.
-    """
-
-    def __init__(
-        self,
-        bounds: Sequence[Bound],
-        axis: str,
-        dtype: str,
-        *,
-        rows: bool,
-        merger: type[FlatMerger] | None = None,
-        eager: bool = False,
-    ) -> None:
-        super().__init__(bounds, dtype, merger=merger, eager=eager)
-        self.axis = axis
-        self.rows = rows
-        self.settled = np.empty(0, dtype)
-        self.behind = 0
-
-    def add(self, batch: Batch) -> None:
-        column = batch.columns[self.axis]
-        at = column.values.astype(self.runs.start.dtype, copy=False)
-        wanted = np.ones(len(batch), np.bool_) if batch.wanted is None else batch.wanted
-        if column.valid is not None:
-            wanted = wanted & column.valid
-        if at.dtype.kind == "f":
-            wanted = wanted & np.isfinite(at)
-        self._admit()
-        behind = wanted & (at < self.settled[batch.keys])
-        if behind.any():
-            self.behind += int(behind.sum())
-            wanted = wanted & ~behind
-        if self.rows:
-            sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
-        else:
-            chosen = at[wanted]
-            reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
-            sliced = slice_free(self.runs, self.edges, at, reach, batch.times, batch.keys, wanted)
-        self.store.add(sliced, batch.columns)
-        self.store.touch(at, batch.keys)
-
-    def _admit(self) -> None:
-        more = len(self.runs.offset) - len(self.settled)
-        if more > 0:
-            self.settled = np.append(self.settled, np.full(more, BEGINNING, self.settled.dtype))
-
-    def beyond(self) -> Any:
-        """A value that no event has reached yet."""
-        runs = self.runs
-        places = runs.places(np.arange(runs.keys))
-        seen = [BEGINNING, *self.settled[: runs.keys].tolist()]
-        if len(places) and self.rows:
-            last = runs.start[places].max()
-            seen.append((last + 1 if last.dtype.kind == "i" else np.nextafter(last, np.inf)).item())
-        elif len(places):
-            seen.append(runs.stop[places].max().item())
-        return max(seen)
-
-    def reached(self, point: int) -> np.ndarray:
-        """For each key, the greatest start of a slice with an event below `point`."""
-        self._admit()
-        if point >= INFINITY:
-            return np.full(len(self.settled), INFINITY, self.settled.dtype)
-        reached = self.settled.copy()
-        run(reach)(point, self.runs.keys, *self._index(), reached)
-        return reached
-
-    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        points = (self.reached(low)[keys], self.reached(high)[keys])
-        return collect(list_free, self.runs, self.free.arrays(), keys, *points)
-
-    def earliest(self, places: np.ndarray) -> np.ndarray:
-        return Track.earliest(self, places)
-
-    def floors(self, keys: np.ndarray, point: int) -> np.ndarray:
-        floors: np.ndarray = self.reached(point)[keys]
-        return floors
-
-    def evict(self, point: int) -> None:
-        # What is settled decides which events count, so it may not wait for an eviction.
-        if point < INFINITY:
-            self.settled = self.reached(point)
-        Track.evict(self, point)
-
-    def needed(self, point: int) -> np.ndarray:
-        keep = self._keep()
-        least = run(needed_of_all)(self.free.arrays(), self.settled, self.runs.keys)
-        run(keep_from)(least, self.runs.keys, *self._index(), keep)
-        return keep
-
-
-@kernel
-def reach(point: int, keys: int, index: Any, pool: Any, reached: Any) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
-    for code in range(keys):
-        for place in range(offset[code] + size[code] - 1, offset[code] - 1, -1):
-            if first[slot[place]] < point:
-                reached[code] = max(reached[code], start[place])
-                break
-
-
-@kernel
-def needed_of_all(windows: Any, settled: Any, keys: int) -> Any:
-    """What `needed_from` says for each key."""
-    least = settled.copy()
-    for code in range(keys):
-        if settled[code] > BEGINNING:
-            least[code] = needed_from(windows, settled[code])
-    return least
 
 
 class SessionTrack(Track):

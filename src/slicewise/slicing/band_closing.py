@@ -1,7 +1,7 @@
 """Window instances of all keys at once, from slices that are kept by time.
 
-Instances that end together share their work: panes are added to the states of keys from the newest
-to the oldest, and each instance takes what is there when its first pane is in. That is done for
+Instances that end together share their work: bands are added to the states of keys from the newest
+to the oldest, and each instance takes what is there when its first band is in. That is done for
 some thousand keys after the other, whose states stay in the processor's cache.
 """
 
@@ -16,13 +16,13 @@ from slicewise.aggregates.base import States
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, load, store
 from slicewise.grouping import room
+from slicewise.slicing.bands import Bands
 from slicewise.slicing.emission import Blocks
-from slicewise.slicing.panes import Panes
 from slicewise.slicing.runs import first_at_least, run
 from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import FreeWindows, Instances, collect, list_free
 
-# Panes are added anew for each end; where that takes more combines than this for each result,
+# Bands are added anew for each end; where that takes more combines than this for each result,
 # as with long windows that slide by little and close many at once, slices are read by key.
 COMBINES_PER_ROW = 16
 BLOCK = 1 << 13  # keys that are looked at together
@@ -43,7 +43,7 @@ class Work:
     first_instance: np.ndarray
 
     @staticmethod
-    def of(panes: Panes, found: Instances) -> Work:
+    def of(bands: Bands, found: Instances) -> Work:
         lists: list[tuple[int, int]] = []
         upto, first_list, first_instance = [], [0], [0]
         at = end = -1
@@ -57,7 +57,7 @@ class Work:
                 at = end = right
             while at > left:
                 at -= 1
-                lists += reversed(panes.lists[at])
+                lists += reversed(bands.lists[at])
             upto.append(len(lists))
         first_list.append(len(lists))
         first_instance.append(len(upto))
@@ -72,45 +72,45 @@ class Work:
         return self.lists, self.upto, self.first_list, self.first_instance
 
 
-def close(panes: Panes, free: FreeWindows, kept: Store, low: Any, high: Any) -> Blocks | None:
+def close(bands: Bands, free: FreeWindows, kept: Store, low: Any, high: Any) -> Blocks | None:
     """All instances that close in `(low, high]`; `None` if they are better merged key by key.
 
     `kept` has the aggregates.
     """
-    found = _instances(panes, free, low, high)
+    found = _instances(bands, free, low, high)
     if not len(found):
         return Blocks(found.window, found.start, found.end, found.key, found.key, ())
     # Those of one end together, the shortest first.
     found = found.take(np.lexsort((-found.left, found.right)))
-    before = np.append(0, np.cumsum(panes.sizes))
+    before = np.append(0, np.cumsum(bands.sizes))
     inside = (before[found.right] - before[found.left]).astype(np.int64)
-    most = np.minimum(inside, panes.keys)
+    most = np.minimum(inside, bands.keys)
     longest = np.append(found.right[1:] != found.right[:-1], True)[: len(found)]
     if longest.sum() > 1 and inside[longest].sum() > COMBINES_PER_ROW * most.sum():
         return None
-    work = Work.of(panes, found)
+    work = Work.of(bands, found)
     counts = [
         S is None and kept.counted(component)
-        for component, S in zip(panes.components, panes.pool.states, strict=True)
+        for component, S in zip(bands.components, bands.pool.states, strict=True)
     ]
-    codes, rows, sizes = _rows(panes, work, most, counted=any(counts))
-    columns = kept.lower(_states(panes, work, codes, rows, sizes))
+    codes, rows, sizes = _rows(bands, work, most, counted=any(counts))
+    columns = kept.lower(_states(bands, work, codes, rows, sizes))
     if any(np.may_share_memory(column.values, rows) for column in columns):
-        panes.scratch.pop("rows", None)  # it is a result now
-    panes.combines += int((inside - sizes)[longest].sum())
+        bands.scratch.pop("rows", None)  # it is a result now
+    bands.combines += int((inside - sizes)[longest].sum())
     return Blocks(found.window, found.start, found.end, sizes, codes, columns)
 
 
-def _instances(panes: Panes, free: FreeWindows, low: Any, high: Any) -> Instances:
-    """The instances that panes make up, as if they were the slices of one key."""
-    line = panes.line
-    line.start, line.size[0] = panes.starts, panes.count
-    points = (np.array([low], panes.starts.dtype), np.array([high], panes.starts.dtype))
+def _instances(bands: Bands, free: FreeWindows, low: Any, high: Any) -> Instances:
+    """The instances that bands make up, as if they were the slices of one key."""
+    line = bands.line
+    line.start, line.size[0] = bands.starts, bands.count
+    points = (np.array([low], bands.starts.dtype), np.array([high], bands.starts.dtype))
     return collect(list_free, line, free.arrays(), np.zeros(1, np.int64), *points)
 
 
 def _rows(
-    panes: Panes, work: Work, most: np.ndarray, *, counted: bool
+    bands: Bands, work: Work, most: np.ndarray, *, counted: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The keys of all instances and how many rows they have there, and how many keys each has.
 
@@ -119,10 +119,10 @@ def _rows(
     # One place more for each: a key is written before it is known whether it has a row.
     begins = np.cumsum(most + 1) - (most + 1)
     room = int((most + 1).sum())
-    codes = panes.borrow("codes", room, np.int32)
-    rows = panes.borrow("rows", room, np.int64) if counted else None
+    codes = bands.borrow("codes", room, np.int32)
+    rows = bands.borrow("rows", room, np.int64) if counted else None
     sizes = np.zeros(len(most), np.int64)
-    pool = panes.pool
+    pool = bands.pool
     total = np.zeros(BLOCK, np.int64 if counted else np.uint8)
     given = (pool.codes, pool.rows if counted else None, work.arrays(), begins)
     run(merge_rows)(*given, total, codes, rows, sizes)
@@ -137,18 +137,18 @@ def _rows(
 
 
 def _states(
-    panes: Panes, work: Work, codes: np.ndarray, rows: np.ndarray, sizes: np.ndarray
+    bands: Bands, work: Work, codes: np.ndarray, rows: np.ndarray, sizes: np.ndarray
 ) -> list[States]:
     """The states of all instances, for each component."""
     found: list[States] = []
-    for component, S in zip(panes.components, panes.pool.states, strict=True):
+    for component, S in zip(bands.components, bands.pool.states, strict=True):
         if S is None:
             found.append((rows,))
             continue
         out = tuple(room(len(codes), dtype) for dtype in component.algebra.dtypes)
         spare = component.algebra.new(BLOCK)
         merge_blocks.specialise(component.algebra)(
-            S, panes.pool.codes, work.arrays(), BLOCK, spare, codes, sizes, out
+            S, bands.pool.codes, work.arrays(), BLOCK, spare, codes, sizes, out
         )
         found.append(out)
     return found

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate, Bound
-from slicewise.slicing import output, pane_closing, panes, tracks
+from slicewise.slicing import band_closing, bands, free_track, output
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.windows import Window
@@ -34,11 +34,11 @@ AGGREGATES: list[list[Aggregate]] = [
 def by_time(**more: Any) -> Iterator[None]:
     """Keep slices by time, however few keys and events there are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracks, "KEYS_BY_TIME", 1)
-        patch.setattr(tracks, "EVENTS_BY_TIME", 0)
-        patch.setattr(tracks, "MOVED_PER_EVENT", 10**9)
+        patch.setattr(free_track, "KEYS_BY_TIME", 1)
+        patch.setattr(free_track, "EVENTS_BY_TIME", 0)
+        patch.setattr(free_track, "MOVED_PER_EVENT", 10**9)
         for name, value in more.items():
-            module = panes if hasattr(panes, name) else pane_closing
+            module = bands if hasattr(bands, name) else band_closing
             patch.setattr(module, name, value)
         yield
 
@@ -61,7 +61,7 @@ def assert_follows(op: sw.Operator, oracle: Oracle, script: list[Step]) -> bool:
         theirs: Any = oracle.process(given_) if verb == "process" else oracle.advance(given_)
         if verb == "advance" or op.ordered:
             assert_same_rows(ours, theirs)
-        used |= "time" in op._tracks and track_of(op).panes is not None
+        used |= "time" in op._tracks and track_of(op).bands is not None
     return used
 
 
@@ -95,12 +95,12 @@ def test_events_in_order_close_instances_as_they_come(
 
 
 @given(free_windows(), steps(), st.integers(0, 3), st.integers(0, 3))
-def test_few_panes_and_merging_by_key_are_other_ways_to_the_same(
+def test_few_bands_and_merging_by_key_are_other_ways_to_the_same(
     defined: list[Window], script: list[Step], few: int, combines: int
 ) -> None:
-    # Panes become too many now and then, and so do combines: slices go to and fro.
+    # Bands become too many now and then, and so do combines: slices go to and fro.
     made: dict[str, Any] = {"windows": defined, "aggs": AGGREGATES[1], "time": "t", "by": "k"}
-    with by_time(FEW_PANES=few, FULL_PANE=2, COMBINES_PER_ROW=combines, MOST_AT_ONCE=4, BLOCK=2):
+    with by_time(FEW_BANDS=few, FULL_BAND=2, COMBINES_PER_ROW=combines, MOST_AT_ONCE=4, BLOCK=2):
         assert_follows(sw.Operator(**made), Oracle(**made), script)
 
 
@@ -136,16 +136,16 @@ def answers(op: sw.Operator, batches: list[dict[str, np.ndarray]]) -> pa.Table:
 
 
 def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> tuple[pa.Table, bool]:
-    """The answers, which are the same by key and by time, and whether panes were kept."""
+    """The answers, which are the same by key and by time, and whether bands were kept."""
     made = {"time": "t", "by": "k", **made}
     plain = sw.Operator(**made)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracks, "KEYS_BY_TIME", 10**9)
+        patch.setattr(free_track, "KEYS_BY_TIME", 10**9)
         expected = answers(plain, batches)
     op = sw.Operator(**made)
     with by_time():
         op.process(batches[0])
-        used = track_of(op).panes is not None
+        used = track_of(op).bands is not None
         op = sw.Operator(**made)
         assert answers(op, batches).equals(expected)
     assert op.stats.slices == plain.stats.slices == 0
@@ -155,7 +155,7 @@ def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> tuple[pa.Tab
 def test_many_keys_are_kept_by_time_without_being_asked_to() -> None:
     op = sw.Operator(windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k")
     op.process(stream(20_000, 3000))
-    assert track_of(op).panes is not None
+    assert track_of(op).bands is not None
     assert op.stats.slices == 0
     op.advance(0)
     assert op.stats.slices == track_of(op).live > 10_000
@@ -166,7 +166,7 @@ def test_results_that_may_be_revised_are_kept_by_key() -> None:
         windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k", lateness=5
     )
     op.process(stream(20_000, 3000))
-    assert track_of(op).panes is None
+    assert track_of(op).bands is None
 
 
 @pytest.mark.parametrize("keys", [3, 700, 40_000])
@@ -207,9 +207,9 @@ def test_long_windows_that_slide_by_little_are_merged_key_by_key() -> None:
     )
     with by_time():
         op.process(stream(6000, 20))
-        before = track_of(op).panes
+        before = track_of(op).bands
         op.advance(5000)
-        assert before is None or track_of(op).panes is None
+        assert before is None or track_of(op).bands is None
 
 
 def test_large_blocks_repeat_a_piece_for_columns_of_one_value() -> None:
@@ -223,7 +223,7 @@ def test_large_blocks_repeat_a_piece_for_columns_of_one_value() -> None:
             windows = [sw.tumbling(40, name="all"), sw.tumbling(10)]
         op = sw.Operator(windows=windows, aggs=[sw.agg.sum("x")], time="t", by="k")
         op.process(given_)
-        assert track_of(op).panes is not None
+        assert track_of(op).bands is not None
         table = op.advance_arrow(math.inf)
         assert len(table) == 2 * keys
         table.validate(full=True)
