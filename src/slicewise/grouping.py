@@ -114,12 +114,15 @@ def placed(column: Column, places: np.ndarray) -> Column:
     return Column(_put(column.values, places), valid, column.type)
 
 
-def picked(values: np.ndarray, places: np.ndarray, target: np.ndarray) -> None:
-    """`target = values[places]`."""
+def picked(values: np.ndarray, places: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
+    """`values[places]`, in `target` if there is one."""
+    if target is None:
+        target = room(len(places), values.dtype)
     if values.dtype == object:
         target[:] = values[places]
     else:
         _run(pick)(values, places, target)
+    return target
 
 
 def inverse(places: np.ndarray) -> np.ndarray:

@@ -244,7 +244,8 @@ class Bound:
 
     `lower` takes the state arrays of each component and returns a column of results. `reason`
     says why it is interpreted, and is empty when it is compiled. `finish`, where there is one, is
-    `lower` for one state, compiled.
+    `lower` for one state, compiled. `if_any` says that the first component is a count of which
+    `lower` only asks whether it is positive.
     """
 
     aggregate: Aggregate
@@ -252,6 +253,7 @@ class Bound:
     lower: Callable[[Sequence[States]], Column]
     reason: str = ""
     finish: Finish | None = None
+    if_any: bool = False
 
     @property
     def compiled(self) -> bool:

@@ -65,7 +65,8 @@ class Max(Aggregate):
             return typed(states[1][0], positive(states[0][0]), types[0])
 
         components = (parts.count(column), self._component(column, types[0]))
-        return Bound(self, components, lower, finish=parts.finish(parts.IfAny, types[0]))
+        finish = parts.finish(parts.IfAny, types[0])
+        return Bound(self, components, lower, finish=finish, if_any=True)
 
     @staticmethod
     def _component(column: str, kind: pa.DataType) -> Component:
@@ -139,7 +140,7 @@ class Range(Aggregate):
             return typed(gaps, positive(states[0][0]), result or pa.from_numpy_dtype(gaps.dtype))
 
         components = (parts.count(column), smallest(column, kind), largest(column, kind))
-        return Bound(self, components, lower)
+        return Bound(self, components, lower, if_any=True)
 
     @staticmethod
     def _difference(kind: pa.DataType) -> pa.DataType | None:

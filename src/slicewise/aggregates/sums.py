@@ -118,7 +118,7 @@ class Sum(Aggregate):
         # Sums of integers may not fit, and are lowered where that can be told.
         finish = parts.finish(parts.IfAny, pa.float64()) if kind == "float" else None
         components = (parts.count(column), sum_component(column, kind))
-        return Bound(self, components, lower, finish=finish)
+        return Bound(self, components, lower, finish=finish, if_any=True)
 
 
 class Mean(Sum):

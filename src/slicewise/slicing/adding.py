@@ -16,9 +16,11 @@ import numpy as np
 from slicewise.errors import CapabilityError
 from slicewise.slicing.arrangement import track_of
 from slicewise.slicing.cutting import cut_by, kept_by
+from slicewise.slicing.free_track import FreeTrack
+from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.slicer import Edges
-from slicewise.slicing.tracks import FreeTrack, MeasureTrack, Placed, RowTrack
+from slicewise.slicing.tracks import Placed, RowTrack
 from slicewise.slicing.triggers import BEGINNING, FreeWindows
 from slicewise.windows import Cumulate, Fixed, Periodic, Session, Window
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slicewise.slicing.batches import Waiting
+from slicewise.slicing.free_track import FreeTrack
+from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plan import context_free, needs_rows, settles
-from slicewise.slicing.tracks import (
-    FreeTrack,
-    MeasureTrack,
-    Placed,
-    RowTrack,
-    SessionTrack,
-    Track,
-)
+from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.windows import RowsEveryTime, TimeEveryRows
 
@@ -83,7 +78,8 @@ def _make_track(op: Operator, place: Any) -> Track:
     if kind == "sessions":
         return SessionTrack(op._bounds, **how)
     if kind == "time":
-        return FreeTrack(op._bounds, **how)
+        settled = settles(op.emit, op.lateness, ordered=op.ordered)
+        return FreeTrack(op._bounds, settled=settled, **how)
     assert op._types is not None
     _, axis, rows = place
     dtype = "f8" if str(op._types[axis]) in ("float", "double", "halffloat") else "i8"

@@ -48,6 +48,25 @@ class Answers:
         return len(self.window)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """Emitted rows of instances that many keys have in common, those of one side by side.
+
+    `window`, `start` and `end` have one value for each instance, and `sizes` the numbers of its
+    rows; `key` and `columns` have one for each row. All are first results.
+    """
+
+    window: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    sizes: np.ndarray
+    key: np.ndarray
+    columns: Sequence[Column]
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
 NONE = np.empty(0, np.int64)
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.slicing.arrangement import track_of
+from slicewise.slicing.free_track import FreeTrack
+from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.partials import Technique
-from slicewise.slicing.tracks import FreeTrack, MeasureTrack, Placed, RowTrack, SessionTrack, Track
+from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator

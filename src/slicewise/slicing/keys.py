@@ -1,7 +1,8 @@
 """Keys of any hashable type as small codes that stay the same over batches.
 
-Whole numbers and times get their codes in a compiled hash table. Other keys are encoded by Arrow,
-and only the distinct ones of a batch are looked up in a dict.
+Whole numbers, times and texts get their codes in a compiled hash table. Other keys, and those of
+several columns, are encoded by Arrow, and only the distinct ones of a batch are looked up in a
+dict.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.codegen.kernel import kernel
-from slicewise.columns import Column, storage
+from slicewise.columns import storage
 from slicewise.grouping import encode
+from slicewise.slicing.key_tables import KeyTable, table_for
 from slicewise.slicing.runs import run
 
 if TYPE_CHECKING:
@@ -32,15 +34,14 @@ class Keys:
     def __init__(self, columns: Sequence[str]) -> None:
         self.columns = tuple(columns)
         self._size = 0 if columns else 1
+        self._table: KeyTable | None = None
         self._arrays: list[pa.Array] = []  # one per column, as long as there are keys
         self._fresh: list[list[pa.Array]] = []  # what is not in the arrays yet
         self._codes: dict[tuple[Any, ...], int] = {}
-        self._table = np.full((2, 16), -1, np.int64)
-        self._null = -1  # the code of null among whole numbers
         self._zeros = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
-        return self._size
+        return self._size if self._table is None else self._table.size
 
     def codes(self, columns: Sequence[pa.Array], rows: int) -> np.ndarray:
         """The code of each of `rows` events, given their keys as Arrow arrays."""
@@ -48,8 +49,10 @@ class Keys:
             if len(self._zeros) < rows:
                 self._zeros = np.zeros(rows, np.int64)
             return self._zeros[:rows]
-        if len(columns) == 1 and is_whole(columns[0].type):
-            return self._whole(columns[0])
+        if self._table is None and not self._size and len(columns) == 1:
+            self._table = table_for(_plain_type(columns[0].type))
+        if self._table is not None:
+            return _tabled(self._table, columns[0])
         local, count = encode(columns)
         assert local is not None
         firsts = np.full(count, -1, np.int64)
@@ -78,37 +81,25 @@ class Keys:
             self._fresh.append([column.take(np.array(new)) for column in distinct])
         return codes
 
-    def _whole(self, keys: pa.Array) -> np.ndarray:
-        column = Column.from_arrow(keys)
-        values = column.values.astype(np.int64, copy=False)
-        codes = np.empty(len(values), np.int64)
-        made = np.empty(len(values), np.int64)
-        done, new, size = 0, 0, self._size
-        if column.valid is not None and self._null < 0:
-            # Null is a key like any other; it takes its place before the numbers of this batch.
-            self._null, size = size, size + 1
-            self._fresh.append([keys.take(np.flatnonzero(~column.valid)[:1])])
-        while True:
-            done, new = run(code_whole)(
-                values, column.valid, self._null, self._table, codes, made, done, new, size
-            )
-            if done == len(values):
-                break
-            self._table = _wider(self._table)
-        if new:
-            self._fresh.append([Column(made[:new], None, column.type).to_arrow()])
-        self._size = size + new
-        return codes
-
     def arrays(self) -> list[pa.Array]:
         """All keys in the order of their codes, one array per column."""
         import pyarrow as pa
 
+        if self._table is not None:
+            return [self._table.array()]
         if self._fresh:
             parts = [self._arrays, *self._fresh] if self._arrays else self._fresh
             self._arrays = [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]
             self._fresh = []
         return self._arrays
+
+    def take(self, codes: np.ndarray) -> list[pa.Array]:
+        """The keys of these codes, one array per column; none before the first key."""
+        import pyarrow as pa
+
+        if self._table is not None:
+            return [self._table.take(codes)]
+        return [array.take(pa.array(codes)) for array in self.arrays()]
 
     def retype(self, types: Sequence[pa.DataType]) -> None:
         """Give the keys so far these types; some had none, being nothing but null."""
@@ -125,14 +116,9 @@ class Keys:
             return
         self._fresh = []
         self._arrays, self._size = list(arrays), len(arrays[0])
-        if len(arrays) == 1 and is_whole(arrays[0].type):
-            column = Column.from_arrow(arrays[0])
-            values, codes = column.values.astype(np.int64), np.arange(self._size)
-            if column.valid is not None:
-                self._null = int(np.flatnonzero(~column.valid)[0])
-                values, codes = values[column.valid], codes[column.valid]
-            self._table = np.full((2, 1 << (2 * self._size + 16).bit_length()), -1, np.int64)
-            run(insert_all)(values, codes, self._table)
+        self._table = table_for(arrays[0].type) if len(arrays) == 1 else None
+        if self._table is not None:
+            self._table.load(arrays[0])
             return
         keys = zip(*(array.to_pylist() for array in arrays), strict=True)
         rows: Iterable[tuple[Any, ...]] = keys
@@ -141,11 +127,27 @@ class Keys:
         self._codes = dict(zip(rows, range(self._size), strict=True))
 
 
-def is_whole(kind: pa.DataType) -> bool:
-    """Whether keys of a type are whole numbers that fit 64 bits with sign."""
+def _plain_type(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
-    return storage(kind).kind in "iu" and not pa.types.is_uint64(kind)
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _tabled(table: KeyTable, keys: pa.Array) -> np.ndarray:
+    """Codes of keys of one column, which may come with a dictionary of their own."""
+    import pyarrow as pa
+
+    if not isinstance(keys, pa.DictionaryArray):
+        return table.codes(keys)
+    local, count = encode([keys])
+    assert local is not None
+    firsts = np.full(count, -1, np.int64)
+    run(first_rows)(local, firsts)
+    present = np.flatnonzero(firsts >= 0)
+    known = np.full(count, -1, np.int64)
+    known[present] = table.codes(keys.take(pa.array(firsts[present])).dictionary_decode())
+    codes: np.ndarray = known[local]
+    return codes
 
 
 def _plain(value: Any) -> Any:
@@ -154,62 +156,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _wider(table: np.ndarray) -> np.ndarray:
-    wider = np.full((2, 4 * table.shape[1]), -1, np.int64)
-    used = table[1] >= 0
-    run(insert_all)(table[0][used], table[1][used], wider)
-    return wider
-
-
 @kernel
 def first_rows(codes: Any, firsts: Any) -> None:
     """The first row of each code."""
     for i in range(codes.shape[0] - 1, -1, -1):
         firsts[codes[i]] = i
-
-
-@kernel
-def place_of(value: int, table: Any) -> Any:
-    """Where `value` is in the table, or where it would go."""
-    mask = table.shape[1] - 1
-    place = ((value * -7046029254386353131) >> 20) & mask
-    while table[1, place] >= 0 and table[0, place] != value:
-        place = (place + 1) & mask
-    return place
-
-
-@kernel
-def code_whole(
-    values: Any,
-    valid: Any,
-    null: int,
-    table: Any,
-    codes: Any,
-    made: Any,
-    done: int,
-    new: int,
-    size: int,
-) -> Any:
-    """Codes of whole numbers; stops when the table is half full."""
-    for i in range(done, values.shape[0]):
-        if valid is not None and not valid[i]:
-            codes[i] = null
-            continue
-        place = place_of(values[i], table)
-        if table[1, place] < 0:
-            if 2 * (size + new) >= table.shape[1]:
-                return i, new
-            table[0, place] = values[i]
-            table[1, place] = size + new
-            made[new] = values[i]
-            new += 1
-        codes[i] = table[1, place]
-    return values.shape[0], new
-
-
-@kernel
-def insert_all(values: Any, codes: Any, table: Any) -> None:
-    for i in range(values.shape[0]):
-        place = place_of(values[i], table)
-        table[0, place] = values[i]
-        table[1, place] = codes[i]

@@ -25,6 +25,7 @@ from slicewise.slicing.batches import (
 )
 from slicewise.slicing.emission import (
     Answers,
+    Blocks,
     Listed,
     Result,
     answers_of,
@@ -257,7 +258,7 @@ class Operator:
         ordered = given.ordered and wanted is None
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
         for track in self._tracks.values():
-            track.runs.admit(len(self._keys))
+            track.know(len(self._keys))
         for track in self._takers:
             track.add(self._plain(events) if isinstance(track, OrderTrack) else events)
         if self._waiters:
@@ -345,7 +346,7 @@ class Operator:
         horizon = self._horizon(self.watermark)
         if self._waiting.batches:
             self._release(horizon if self.emit == "final" else self.watermark)
-        answers: list[Answers] = []
+        answers: list[Answers | Blocks] = []
         every = self._all_keys()
         dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
         self._dirty = []
@@ -411,10 +412,15 @@ class Operator:
             return INFINITY
         return max(BEGINNING, math.ceil(watermark) if watermark > -math.inf else BEGINNING)
 
-    def _closed(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Answers]:
+    def _closed(
+        self, track: Track, keys: np.ndarray, low: int, high: int
+    ) -> Sequence[Answers | Blocks]:
         """What closed since the last watermark, for keys of which nothing emitted has changed."""
         if high <= low or not len(keys):
             return []
+        together = track.closed(low, high)
+        if together is not None:
+            return [together] if len(together) else []
         listed = Listed.of(track, keys, low, high)
         if not len(listed.instances):
             return []
@@ -440,10 +446,10 @@ class Operator:
 
     def _count(self) -> None:
         tracks = self._tracks.values()
-        self.stats.slices = sum(track.runs.live for track in tracks)
-        rows = sum(track.runs.live for track in tracks if isinstance(track, RowTrack))
+        self.stats.slices = sum(track.live for track in tracks)
+        rows = sum(track.live for track in tracks if isinstance(track, RowTrack))
         self.stats.stored_rows = rows + len(self._waiting)
-        self.stats.combines = sum(track.store.combines for track in tracks)
+        self.stats.combines = sum(track.combines for track in tracks)
 
     def explain(self) -> str:
         """In words: which windows share slices, what is stored and why, what is compiled.

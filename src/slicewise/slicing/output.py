@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slicewise.columns import Column
-from slicewise.slicing.emission import Answers
+from slicewise.slicing.emission import Answers, Blocks
 from slicewise.slicing.events import times_column
 
 if TYPE_CHECKING:
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
 
     from slicewise.slicing.operator import Operator
 
+PIECE = 1 << 14  # rows; longer columns of one value repeat a piece of this size
+
 
 def value_types(op: Operator) -> list[pa.DataType]:
     """The types of the results, as far as they are known without one."""
     return [bound.lower([c.algebra.new(0) for c in bound.components]).type for bound in op._bounds]
 
 
-def table_of(op: Operator, answers: Sequence[Answers]) -> pa.Table:
+def table_of(op: Operator, answers: Sequence[Answers | Blocks]) -> pa.Table:
     """Emitted rows as a table."""
     import pyarrow as pa
 
@@ -31,16 +34,68 @@ def table_of(op: Operator, answers: Sequence[Answers]) -> pa.Table:
     outputs = [aggregate.output for aggregate in op.aggs]
     tables = []
     for part in answers:
-        columns = dict(zip(op.by, key_columns(op, part.key), strict=True))
-        columns["window"] = _names(op, part.window)
-        columns["start"] = _bounds_column(op, part.start)
-        columns["end"] = _bounds_column(op, part.end)
+        columns: dict[str, Any] = dict(zip(op.by, key_columns(op, part.key), strict=True))
+        plain = _of_blocks(op, part) if isinstance(part, Blocks) else _of_rows(op, part)
+        columns |= {name: plain.pop(name) for name in ("window", "start", "end")}
         values = [column.to_arrow() for column in part.columns]
         columns |= dict(zip(outputs, values, strict=True))
-        columns["revision"] = pa.array(part.revision.astype(np.int64))
-        columns["retracted"] = pa.array(part.retracted)
-        tables.append(pa.table(columns))
+        tables.append(pa.table(columns | plain))
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+
+
+def _of_rows(op: Operator, part: Answers) -> dict[str, Any]:
+    """The columns beside keys and results."""
+    import pyarrow as pa
+
+    return {
+        "window": _names(op, part.window),
+        "start": _bounds_column(op, part.start),
+        "end": _bounds_column(op, part.end),
+        "revision": pa.array(part.revision.astype(np.int64)),
+        "retracted": pa.array(part.retracted),
+    }
+
+
+def _of_blocks(op: Operator, part: Blocks) -> dict[str, Any]:
+    """The same for rows that come in blocks of equal values."""
+    import pyarrow as pa
+
+    sizes = part.sizes.tolist()
+    whole = [len(part)]
+    return {
+        "window": _repeated(_names(op, part.window), sizes),
+        "start": _repeated(_bounds_column(op, part.start), sizes),
+        "end": _repeated(_bounds_column(op, part.end), sizes),
+        "revision": _repeated(pa.array([0], pa.int64()), whole),
+        "retracted": _repeated(pa.array([False]), whole),
+    }
+
+
+def _repeated(values: pa.Array, sizes: Sequence[int]) -> pa.Array | pa.ChunkedArray:
+    """Each value as often as its size says.
+
+    Large blocks are made of one piece that is named several times: what would be written is the
+    same all over, and writing it would cost more than all the rest.
+    """
+    import pyarrow as pa
+
+    if sum(sizes) <= PIECE:
+        return values.take(pa.array(np.repeat(np.arange(len(values)), sizes)))
+    pieces = []
+    for value, size in zip(values, sizes, strict=True):
+        piece = _piece(value) if size > PIECE // 4 else pa.repeat(value, size)
+        pieces += [piece] * (size // PIECE)
+        if size % PIECE:
+            pieces.append(piece.slice(0, size % PIECE))
+    return pa.chunked_array(pieces, values.type)
+
+
+@lru_cache(maxsize=64)
+def _piece(value: pa.Scalar) -> pa.Array:
+    """One value many times; names of windows and zeros come again and again."""
+    import pyarrow as pa
+
+    return pa.repeat(value, PIECE)
 
 
 def _empty_table(op: Operator) -> pa.Table:
@@ -68,11 +123,10 @@ def key_columns(op: Operator, codes: np.ndarray) -> list[pa.Array]:
     """The keys of emitted rows."""
     import pyarrow as pa
 
-    arrays = op._keys.arrays()
-    if not arrays:
+    if op.by and not len(op._keys):
         types = op._types or {}
         return [pa.nulls(0, types.get(name, pa.null())) for name in op.by]
-    return [array.take(pa.array(codes)) for array in arrays]
+    return op._keys.take(codes)
 
 
 def _bounds_column(op: Operator, values: np.ndarray) -> pa.Array:

@@ -97,6 +97,27 @@ class Runs:
         )
         self.start, self.stop, self.slot = start, stop, slot
 
+    def lay_out(self, size: np.ndarray) -> None:
+        """Make room for runs of these sizes and nothing else, each slice in a slot like its place.
+
+        The caller fills in the slices.
+        """
+        keys, count = len(size), int(size.sum())
+        self.admit(keys)
+        self.size[:keys] = self.room[:keys] = size
+        self.offset[:keys] = np.cumsum(size) - size
+        places = max(64, count)
+        self.start, self.stop = (
+            np.zeros(places, self.start.dtype),
+            np.zeros(places, self.stop.dtype),
+        )
+        self.slot = np.arange(places)
+        self.first, self.last, self.rows, self.arrival = (
+            np.zeros(places, np.int64) for _ in range(4)
+        )
+        self.free = np.arange(places - 1, -1, -1)
+        self.cursors = np.array([count, places - count, 0, 0], np.int64)
+
     def evict(self, keep: np.ndarray) -> np.ndarray:
         """Drop the places before `keep[key]` of each run; returns the slots that became free."""
         freed = np.empty(self.live, np.int64)

@@ -158,7 +158,7 @@ def slice_free(
     `reach` is the least and the greatest measure of the events that are wanted. Slices know their
     first and last event times only when `times` are given; no `keys` stand for one key.
     """
-    given = (at, times, keys, wanted, _bounds(edges, reach, len(at)))
+    given = (at, times, keys, wanted, bounds_for(edges, reach, len(at)))
     return resumed(runs, at, into_slices, given)
 
 
@@ -177,13 +177,14 @@ def slice_sorted(
     begin a slice too.
     """
     cut = None if cuts is None else np.append(np.flatnonzero(cuts), len(at))
-    given = (at, times, *groups, cut, _bounds(edges, reach, len(at)))
+    given = (at, times, *groups, cut, bounds_for(edges, reach, len(at)))
     found = resumed(runs, at, into_ranges, given)
     slots, begins = found.merged
     return Sliced(slots, found.born, (slots[:0], slots[:0]), np.append(begins, len(at)))
 
 
-def _bounds(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.ndarray, ...]:
+def bounds_for(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.ndarray, ...]:
+    """What `bounds_of` needs, with a list of edges where that pays."""
     listed = edges.none
     if len(edges.steps) > PROGRESSIONS:
         listed = edges.listed(*reach, EDGES_PER_EVENT * events + 1000)

@@ -29,12 +29,13 @@ from slicewise.slicing.describe import (
 )
 from slicewise.slicing.intake import bind_to
 from slicewise.slicing.keys import Keys
+from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.memory import FIELDS, KEY, Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plain import pack, unpack
 from slicewise.slicing.runs import Runs
 from slicewise.slicing.store import Store
-from slicewise.slicing.tracks import MeasureTrack, Placed, RowTrack, Track
+from slicewise.slicing.tracks import Placed, RowTrack, Track
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.slicing.user_rows import Progress, UserRows
 from slicewise.slicing.waiting_blob import get_waiting, put_waiting

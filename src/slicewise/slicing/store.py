@@ -201,6 +201,12 @@ class Store:
             for bound in self.bounds
         ]
 
+    def counted(self, component: Component) -> bool:
+        """Whether results need the numbers of a count, and not only whether they are positive."""
+        return any(
+            component in bound.components[1 if bound.if_any else 0 :] for bound in self.bounds
+        )
+
     def _lowered(self, bound: Bound, states: Sequence[States]) -> Column:
         try:
             return bound.lower(states)

@@ -60,7 +60,7 @@ class CombineSlices:
             operator = operator or self._operator()
             with blaming(self.query.aggs, self.query.by, table):
                 operator.process(table)
-            if next(iter(operator._tracks.values())).runs.live > KEPT:
+            if next(iter(operator._tracks.values())).live > KEPT:
                 yield from self._slices(operator)
                 operator = None
         if operator is not None:

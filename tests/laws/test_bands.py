@@ -1,0 +1,254 @@
+"""Slices that are kept by time give the answers of slices that are kept by key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import slicewise as sw
+from slicewise.aggregates.base import Aggregate, Bound
+from slicewise.slicing import band_closing, bands, free_track, output
+from slicewise.testing import Oracle, assert_same_rows
+from slicewise.testing.strategies import KINDS, Step, steps
+from slicewise.windows import Window
+
+FREE = ("tumbling", "sliding", "cumulate", "fixed")
+AGGREGATES: list[list[Aggregate]] = [
+    [sw.agg.sum("x")],
+    [sw.agg.max("x"), sw.agg.min("x"), sw.agg.count("x"), sw.agg.std("x")],
+    [sw.agg.first("x"), sw.agg.last("x"), sw.agg.mean("x"), sw.agg.range("x")],
+]
+
+
+@contextmanager
+def by_time(**more: Any) -> Iterator[None]:
+    """Keep slices by time, however few keys and events there are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(free_track, "KEYS_BY_TIME", 1)
+        patch.setattr(free_track, "EVENTS_BY_TIME", 0)
+        patch.setattr(free_track, "MOVED_PER_EVENT", 10**9)
+        for name, value in more.items():
+            module = bands if hasattr(bands, name) else band_closing
+            patch.setattr(module, name, value)
+        yield
+
+
+def track_of(op: sw.Operator) -> Any:
+    return op._tracks["time"]
+
+
+@st.composite
+def free_windows(draw: Any) -> list[Window]:
+    kinds = draw(st.lists(st.sampled_from([k for k in KINDS if k in FREE]), min_size=1, max_size=4))
+    return [draw(KINDS[kind](f"w{number}")) for number, kind in enumerate(kinds)]
+
+
+def assert_follows(op: sw.Operator, oracle: Oracle, script: list[Step]) -> bool:
+    """Whether slices were ever kept by time on the way."""
+    used = False
+    for verb, given_ in script:
+        ours: Any = op.process(given_) if verb == "process" else op.advance(given_)
+        theirs: Any = oracle.process(given_) if verb == "process" else oracle.advance(given_)
+        if verb == "advance" or op.ordered:
+            assert_same_rows(ours, theirs)
+        used |= "time" in op._tracks and track_of(op).bands is not None
+    return used
+
+
+def test_the_kinds_of_windows_without_context_are_known_by_name() -> None:
+    assert set(FREE) <= set(KINDS)
+
+
+@given(
+    free_windows(),
+    st.sampled_from(AGGREGATES),
+    steps(),
+    st.sampled_from([("on_close", 0), ("final", 0), ("final", 9)]),
+)
+def test_instances_of_all_keys_close_as_they_are_defined_to(
+    defined: list[Window], aggs: list[Aggregate], script: list[Step], how: tuple[Any, int]
+) -> None:
+    made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
+    made |= {"emit": how[0], "lateness": how[1]}
+    with by_time():
+        assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+
+@given(free_windows(), st.sampled_from(AGGREGATES), steps(ordered=True))
+def test_events_in_order_close_instances_as_they_come(
+    defined: list[Window], aggs: list[Aggregate], script: list[Step]
+) -> None:
+    made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
+    made["ordered"] = True
+    with by_time():
+        assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+
+@given(free_windows(), steps(), st.integers(0, 3), st.integers(0, 3))
+def test_few_bands_and_merging_by_key_are_other_ways_to_the_same(
+    defined: list[Window], script: list[Step], few: int, combines: int
+) -> None:
+    # Bands become too many now and then, and so do combines: slices go to and fro.
+    made: dict[str, Any] = {"windows": defined, "aggs": AGGREGATES[1], "time": "t", "by": "k"}
+    with by_time(FEW_BANDS=few, FULL_BAND=2, COMBINES_PER_ROW=combines, MOST_AT_ONCE=4, BLOCK=2):
+        assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+
+@given(free_windows(), steps(), st.integers(0, 5))
+def test_a_snapshot_in_between_changes_nothing(
+    defined: list[Window], script: list[Step], after: int
+) -> None:
+    made: dict[str, Any] = {"windows": defined, "aggs": AGGREGATES[0], "time": "t", "by": "k"}
+    with by_time():
+        op, oracle = sw.Operator(**made), Oracle(**made)
+        assert_follows(op, oracle, script[:after])
+        assert_follows(sw.Operator.restore(op.snapshot()), oracle, script[after:])
+
+
+def stream(events: int, keys: int, seed: int = 1) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    times = np.arange(events) + random.integers(-50, 50, events)
+    return {
+        "t": times,
+        "k": random.integers(0, keys, events),
+        "x": random.integers(-9, 9, events).astype(float),
+    }
+
+
+def answers(op: sw.Operator, batches: list[dict[str, np.ndarray]]) -> pa.Table:
+    found = []
+    for batch in batches:
+        op.process(batch)
+        found.append(op.advance_arrow(int(batch["t"].max()) - 100))
+    found.append(op.advance_arrow(math.inf))
+    order = [(name, "ascending") for name in ("window", "start", "end", "k")]
+    return pa.concat_tables(found).sort_by(order).combine_chunks()
+
+
+def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> tuple[pa.Table, bool]:
+    """The answers, which are the same by key and by time, and whether bands were kept."""
+    made = {"time": "t", "by": "k", **made}
+    plain = sw.Operator(**made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(free_track, "KEYS_BY_TIME", 10**9)
+        expected = answers(plain, batches)
+    op = sw.Operator(**made)
+    with by_time():
+        op.process(batches[0])
+        used = track_of(op).bands is not None
+        op = sw.Operator(**made)
+        assert answers(op, batches).equals(expected)
+    assert op.stats.slices == plain.stats.slices == 0
+    return expected, used
+
+
+def test_many_keys_are_kept_by_time_without_being_asked_to() -> None:
+    op = sw.Operator(windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k")
+    op.process(stream(20_000, 3000))
+    assert track_of(op).bands is not None
+    assert op.stats.slices == 0
+    op.advance(0)
+    assert op.stats.slices == track_of(op).live > 10_000
+
+
+def test_results_that_may_be_revised_are_kept_by_key() -> None:
+    op = sw.Operator(
+        windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k", lateness=5
+    )
+    op.process(stream(20_000, 3000))
+    assert track_of(op).bands is None
+
+
+@pytest.mark.parametrize("keys", [3, 700, 40_000])
+def test_batches_of_many_sizes_give_the_same_by_key_and_by_time(keys: int) -> None:
+    whole = stream(30_000, keys)
+    cuts = [0, 10, 11, 4000, 4100, 20_000, 30_000]
+    parts = [{n: c[a:z] for n, c in whole.items()} for a, z in pairwise(cuts)]
+    table, used = both_ways(
+        parts,
+        windows=[
+            sw.tumbling(700),
+            sw.sliding(1000, every=300),
+            sw.cumulate(900, every=200),
+            sw.fixed(5000, 900),
+        ],
+        aggs=[sw.agg.sum("x"), sw.agg.count(), sw.agg.mean("x"), sw.agg.max("x")],
+    )
+    assert used
+    assert len(table) > keys
+
+
+def test_a_count_of_a_column_parts_from_the_rows_with_its_first_null() -> None:
+    first, second, third = (stream(3000, 50, seed) for seed in (1, 2, 3))
+    second["t"] += 1000
+    third["t"] += 2000
+    second["x"] = pa.array(second["x"], mask=second["x"] > 3)
+    _, used = both_ways(
+        [first, second, third],
+        windows=[sw.sliding(2500, every=500)],
+        aggs=[sw.agg.sum("x"), sw.agg.count("x"), sw.agg.count()],
+    )
+    assert used
+
+
+def test_long_windows_that_slide_by_little_are_merged_key_by_key() -> None:
+    op = sw.Operator(
+        windows=[sw.sliding(2000, every=1)], aggs=[sw.agg.max("x")], time="t", by="k", store="lazy"
+    )
+    with by_time():
+        op.process(stream(6000, 20))
+        before = track_of(op).bands
+        op.advance(5000)
+        assert before is None or track_of(op).bands is None
+
+
+def test_large_blocks_repeat_a_piece_for_columns_of_one_value() -> None:
+    keys = 3 * output.PIECE + 5
+    batch = {"t": np.arange(keys) % 20, "k": np.arange(keys), "x": np.ones(keys)}
+    for kind in (pa.int64(), pa.timestamp("ms"), pa.date32()):
+        plain = pa.int32() if kind == pa.date32() else pa.int64()
+        given_ = {**batch, "t": pa.array(batch["t"]).cast(plain).cast(kind)}
+        windows = [sw.tumbling("40d", name="all"), sw.tumbling("1s")]
+        if kind == pa.int64():
+            windows = [sw.tumbling(40, name="all"), sw.tumbling(10)]
+        op = sw.Operator(windows=windows, aggs=[sw.agg.sum("x")], time="t", by="k")
+        op.process(given_)
+        assert track_of(op).bands is not None
+        table = op.advance_arrow(math.inf)
+        assert len(table) == 2 * keys
+        table.validate(full=True)
+        few = sw.Operator(windows=windows, aggs=[sw.agg.sum("x")], time="t", by="k")
+        few.process({name: column[:40] for name, column in given_.items()})
+        theirs = few.advance_arrow(math.inf)
+        assert table.schema == theirs.schema
+        order = [("window", "ascending"), ("k", "ascending")]
+        ours = table.filter(pc.less(table["k"], 40)).sort_by(order)
+        assert ours.combine_chunks().equals(theirs.sort_by(order).combine_chunks())
+
+
+def bounds() -> list[Bound]:
+    return [
+        aggregate("x").bind([kind])
+        for aggregate in (sw.agg.sum, sw.agg.min, sw.agg.max, sw.agg.range)
+        for kind in (pa.float64(), pa.int64(), pa.int32())
+    ]
+
+
+@pytest.mark.parametrize("bound", bounds(), ids=lambda b: b.aggregate.name)
+def test_counts_of_which_only_the_sign_matters_may_all_be_one(bound: Bound) -> None:
+    assert bound.if_any
+    states = [
+        tuple(np.arange(1, 9).astype(dtype) for dtype in c.algebra.dtypes) for c in bound.components
+    ]
+    ones = (np.broadcast_to(np.int64(1), 8),)
+    assert bound.lower(states).tolist() == bound.lower([ones, *states[1:]]).tolist()
