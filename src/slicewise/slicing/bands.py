@@ -73,7 +73,7 @@ class Pool:
         live = sum(end - begin for begin, end, _, _ in ranges)
         size = len(self.codes)
         if 2 * (live + places) > size:
-            size = 4 * (live + places)
+            size = 3 * (live + places)
         old = self._arrays()
         new = old if size == len(self.codes) else [np.empty(size, a.dtype) for a in old]
         self.top = 0
