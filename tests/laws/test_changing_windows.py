@@ -166,3 +166,18 @@ def test_windows_over_a_column_come_and_go_beside_another_one(
     script = [step for step in script if not isinstance(step, Remove) or step.which]
     made = {"windows": [stays], "aggs": aggs, "by": "k", "emit": mode[0], "lateness": mode[1]}
     check(made, script)
+
+
+def test_a_count_of_rows_that_is_added_begins_behind_the_newest_event() -> None:
+    made = {"windows": [sw.tumbling(50)], "aggs": [sw.agg.count()], "by": "k", "emit": "final"}
+    rows = [{"k": "a", "t": t} for t in (13, 13, 13, 14, 20)]
+    counted = [sw.tumbling(sw.rows(1), name="w"), sw.sliding(sw.rows(2), every=10, name="x")]
+    script = [("process", rows[:1]), *map(Add, counted), ("process", rows[1:]), ("advance", 90)]
+    check(made | {"lateness": 0}, script)
+    watched = Watched(time="t", **made, lateness=0)
+    for step in script[:-1]:
+        watched.step(step) if isinstance(step, tuple) else watched.change(step)
+    found = [
+        (r.window, r.start, r.end) for r in watched.op.advance(90) if r.window != "tumbling_50"
+    ]
+    assert found == [("w", 2, 3), ("w", 3, 4), ("x", 2, 4)]

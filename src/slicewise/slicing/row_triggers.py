@@ -215,10 +215,11 @@ def list_last_rows(
                 break
             while p < z and start[p] < mark:
                 p += 1
-            if mark > low and mark >= since:
-                end = p - a + base[code]
-                begin = max(end - length, 0)
-                note(out, count, w, code, begin, end, p - (end - begin), p, mark)
+            end = p - a + base[code]
+            begin = max(end - length, 0)
+            l = p - (end - begin)
+            if mark > low and start[l] >= since:
+                note(out, count, w, code, begin, end, l, p, mark)
                 count += 1
     return count
 

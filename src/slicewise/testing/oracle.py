@@ -15,7 +15,7 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.errors import OrderError, WindowError
 from slicewise.testing.definitions import Event, Instance, Number, instances
 from slicewise.times import since_epoch
-from slicewise.windows import Window
+from slicewise.windows import RowPeriodic, RowsEveryTime, Window
 
 Emit = Literal["on_close", "final", "on_update"]
 Identity = tuple[Any, str, Number, Number]
@@ -77,7 +77,10 @@ class Oracle:
             self.add_window(window)
 
     def add_window(self, window: Window, *, since: Number = -math.inf) -> None:
-        """Report `window` too: its instances with `start >= since`."""
+        """Report `window` too: its instances that start at `since` or later.
+
+        Where `start` is a number of rows, the time of the first of them counts.
+        """
         if window.name in self.windows:
             raise WindowError(f"Two windows have the name {window.name!r}. Give one a `name`.")
         self.windows[window.name] = window
@@ -127,7 +130,9 @@ class Oracle:
         for instance in found:
             identity = (key, window.name, instance.start, instance.end)
             exists.add(identity)
-            if instance.start >= self._since[window.name] and self._is_due(identity, instance):
+            if _begin(window, instance) >= self._since[window.name] and self._is_due(
+                identity, instance
+            ):
                 emitted.append(self._emit(identity, instance))
         if self.emit != "final":
             gone = [k for k in self._emitted if k[:2] == (key, window.name) and k not in exists]
@@ -277,6 +282,12 @@ def time_of(value: Any) -> int | None:
 def _watermark(value: Any) -> Number:
     time = time_of(value)
     return value if time is None else time
+
+
+def _begin(window: Window, instance: Instance) -> Number:
+    """Where an instance starts in the measure in which windows are added."""
+    by_rows = isinstance(window, RowPeriodic | RowsEveryTime)
+    return instance.events[0].time if by_rows else instance.start
 
 
 def _members(instance: Instance) -> frozenset[int]:
