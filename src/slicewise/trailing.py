@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 15
 OBJECTS = 1 << 8
 # States that become results at a time: they stay in the cache that is nearest.
-TILE = 1 << 9
+TILE = 1 << 10
 
 
 def rolling_columns(
