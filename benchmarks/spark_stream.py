@@ -23,6 +23,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 SECTIONS = {
     "sliding": "Sliding windows",
+    "wide": "Sliding windows of many keys",
     "tumbling": "Tumbling windows",
     "ten": "Ten windows in one query",
     "million": "A million keys",
@@ -133,8 +134,9 @@ class Bench:
             steps = steps_of(query)
         counted = steps[WARM:] or steps
         seconds = [p["durationMs"]["triggerExecution"] / 1e3 for p in counted]
-        custom = steps[-1]["stateOperators"][0]["customMetrics"]
-        state = custom.get("rocksdbSstFileSize", 0)
+        kept = [p["stateOperators"][0]["customMetrics"] for p in counted]
+        # The files of RocksDB hold what was replaced too, until they are compacted now and then.
+        state = sum(custom.get("rocksdbSstFileSize", 0) for custom in kept) // len(kept)
         return Run(seconds, sum(p["numInputRows"] for p in counted), state, stopped)
 
     def turns(self, frames: list[Callable[[], Any]], rounds: int) -> list[Run]:
@@ -228,9 +230,13 @@ def compare(
 def sliding(bench: Bench) -> None:
     check(bench, "600", "10")
     what = "max, sum, count over 600 s every 10 s"
-    compare(bench, what, 600, 10, 1000, 5)
+    compare(bench, what, 600, 10, 1000, 5, rounds=2)
     compare(bench, what, 600, 10, 1000, 8, 4 * bench.events)
-    compare(bench, what, 600, 10, 100_000, 10)
+
+
+def wide(bench: Bench) -> None:
+    check(bench, "600", "10")
+    compare(bench, "max, sum, count over 600 s every 10 s", 600, 10, 100_000, 10)
 
 
 def tumbling(bench: Bench) -> None:
@@ -313,7 +319,8 @@ Written by `./run bench spark-stream`, each section when it was run last. `local
 without the first {warm} micro-batches; the rival is Spark's own `window()`. A stream that runs for
 more than {patience} seconds is stopped once a micro-batch has counted, and its figure says how many
 did. Short streams run several times, in turns with the rival, and the best run of each counts.
-Answers are compared first.
+State is the mean size of RocksDB's files over the micro-batches that count. Answers are compared
+first.
 
 ![Events per second, times those of Spark's window()](spark-stream.png)
 """

@@ -27,6 +27,7 @@ from slicewise.slicing.describe import (
     window_described,
     window_of,
 )
+from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.intake import bind_to
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
@@ -282,6 +283,9 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
     start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
     whole = start.dtype.kind == "i"
     timed = isinstance(track, RowTrack) or getattr(track, "rows", False)
+    # Windows of time do not ask when the first and last events of a slice were, unless an
+    # aggregate is known from some time on.
+    asks = type(track) is not FreeTrack or bool(track.store.since)
     node = {
         "kind": type(track).__name__,
         "size": out.put(size),
@@ -289,8 +293,8 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
         "start": out.put(start),
         # Near to each other, and so short as distances. Rows have no stop.
         "stop": None if timed else out.put(_apart(runs.stop[places], start)),
-        "first": out.put(first - start if whole else first),
-        "last": out.put(last - first),
+        "first": out.put(first - start if whole else first) if asks else None,
+        "last": out.put(last - first) if asks else None,
         "rows": out.put(runs.rows[slots]),
         "arrival": out.put(runs.arrival[slots]) if timed else None,
         "evict_at": track.evict_at,
@@ -374,14 +378,17 @@ def _get_track(
 def _get_slices(runs: Runs, node: Any, count: int, source: BlobReader) -> None:
     room = max(64, count)
     start = source.get(node["start"])
-    first = source.get(node["first"])
-    if start.dtype.kind == "i":
-        first += start
+    first = last = start.astype(np.int64)
+    if node["first"] is not None:
+        first = source.get(node["first"])
+        if start.dtype.kind == "i":
+            first += start
+        last = first + source.get(node["last"])
     stop = start if node["stop"] is None else _together(source.get(node["stop"]), start)
     runs.start, runs.stop = _padded(start, room), _padded(stop, room)
     runs.slot = np.arange(room, dtype=np.int64)
     runs.first = _padded(first, room)
-    runs.last = _padded(first + source.get(node["last"]), room)
+    runs.last = _padded(last, room)
     runs.rows = _padded(source.get(node["rows"]), room)
     arrival = node["arrival"]
     runs.arrival = _padded(source.get(arrival) if arrival else start[:0].astype(np.int64), room)
