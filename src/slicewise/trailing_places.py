@@ -128,11 +128,7 @@ def pick_all(
         pick_floats.specialise(NOTHING)(values, missing, places, target, valid)
         return valid
     picked(values, places, target)
-    if missing is None:
-        return None
-    gone = np.empty(len(places), np.bool_)
-    picked(missing, places, gone)
-    return ~gone
+    return None if missing is None else ~picked(missing, places)
 
 
 @kernel

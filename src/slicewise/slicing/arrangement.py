@@ -8,7 +8,7 @@ from slicewise.slicing.batches import Waiting
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.order import OrderTrack
-from slicewise.slicing.plan import context_free, needs_rows, settles
+from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.windows import RowsEveryTime, TimeEveryRows
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 def track_of(op: Operator, placed: Placed) -> Any:
     """The track that a window belongs to: a measure, sessions, events in order, or rows."""
     window = placed.window
-    settled = settles(op.emit, op.lateness, ordered=op.ordered)
     sorts = not op.ordered and any(not a.commutative for a in op.aggs)
     axis = getattr(window, "axis", None)
     if axis is not None:
         return ("measure", axis, sorts)
-    if needs_rows(window) or (sorts and not settled):
-        kind = "order" if settled and not isinstance(window, RowsEveryTime) else "rows"
+    if needs_rows(window) or (sorts and not op._settled):
+        kind = "order" if op._settled and not isinstance(window, RowsEveryTime) else "rows"
         if kind == "order" and op.ordered and isinstance(window, TimeEveryRows):
             kind = "ties"  # the opening row may come after others of its time
         new = placed.since > BEGINNING and needs_rows(window)
@@ -40,8 +39,7 @@ def _waits(op: Operator, place: Any) -> bool:
     if op.ordered or kind == "order":
         return kind == "ties" or not op.ordered
     sorts = any(not aggregate.commutative for aggregate in op.aggs)
-    settled = settles(op.emit, op.lateness, ordered=False)
-    return sorts and settled and kind in ("time", "sessions")
+    return sorts and op._settled and kind in ("time", "sessions")
 
 
 def arrange(op: Operator) -> None:
@@ -78,8 +76,7 @@ def _make_track(op: Operator, place: Any) -> Track:
     if kind == "sessions":
         return SessionTrack(op._bounds, **how)
     if kind == "time":
-        settled = settles(op.emit, op.lateness, ordered=op.ordered)
-        return FreeTrack(op._bounds, settled=settled, **how)
+        return FreeTrack(op._bounds, settled=op._settled, **how)
     assert op._types is not None
     _, axis, rows = place
     dtype = "f8" if str(op._types[axis]) in ("float", "double", "halffloat") else "i8"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 EMPTY = -1
 SMALLEST = 16  # places of a new table
+MIX = -7046029254386353131  # odd, so that numbers times it are as different as they were
 PLACES_PER_KEY = 16  # numbers that lie no further apart are looked up without a hash
 
 
@@ -181,7 +182,7 @@ class WholeTable(KeyTable):
         return found
 
     def _insert(self) -> None:
-        run(insert_whole)(self.known[: self.size], self.null, self.table)
+        run(insert)(self.known[: self.size] * MIX, self.null, self.table)
 
     def take(self, codes: np.ndarray) -> pa.Array:
         return self._column(picked(self.known, codes), codes)
@@ -243,7 +244,7 @@ def code_whole(
             codes[i] = null
             continue
         value = values[i]
-        place = np.uint64(((value * -7046029254386353131) >> 20) & mask)
+        place = np.uint64(((value * MIX) >> 20) & mask)
         code = table[place]
         while code >= 0 and known[np.uint64(code)] != value:
             place = (place + np.uint64(1)) & np.uint64(mask)
@@ -260,11 +261,12 @@ def code_whole(
 
 
 @kernel
-def insert_whole(known: Any, null: int, table: Any) -> None:
+def insert(marks: Any, null: int, table: Any) -> None:
+    """Put the codes of keys into an empty table, each by the mark of its key."""
     mask = table.shape[0] - 1
-    for code in range(known.shape[0]):
+    for code in range(marks.shape[0]):
         if code != null:
-            place = ((known[code] * -7046029254386353131) >> 20) & mask
+            place = (marks[code] >> 20) & mask
             while table[place] >= 0:
                 place = (place + 1) & mask
             table[place] = code

@@ -45,14 +45,16 @@ class Keys:
 
     def codes(self, columns: Sequence[pa.Array], rows: int) -> np.ndarray:
         """The code of each of `rows` events, given their keys as Arrow arrays."""
+        import pyarrow as pa
+
         if not self.columns:
             if len(self._zeros) < rows:
                 self._zeros = np.zeros(rows, np.int64)
             return self._zeros[:rows]
         if self._table is None and not self._size and len(columns) == 1:
             self._table = table_for(_plain_type(columns[0].type))
-        if self._table is not None:
-            return _tabled(self._table, columns[0])
+        if self._table is not None and not isinstance(columns[0], pa.DictionaryArray):
+            return self._table.codes(columns[0])
         local, count = encode(columns)
         assert local is not None
         firsts = np.full(count, -1, np.int64)
@@ -64,8 +66,10 @@ class Keys:
         codes: np.ndarray = known[local]
         return codes
 
-    def _named(self, distinct: Sequence[pa.Array]) -> list[int]:
+    def _named(self, distinct: Sequence[pa.Array]) -> np.ndarray | list[int]:
         """The codes of distinct keys; those that are new get the next ones."""
+        if self._table is not None:
+            return self._table.codes(distinct[0].dictionary_decode())
         known, size = self._codes, self._size
         codes, new = [], []
         for row, key in enumerate(zip(*(c.to_pylist() for c in distinct), strict=True)):
@@ -131,23 +135,6 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _tabled(table: KeyTable, keys: pa.Array) -> np.ndarray:
-    """Codes of keys of one column, which may come with a dictionary of their own."""
-    import pyarrow as pa
-
-    if not isinstance(keys, pa.DictionaryArray):
-        return table.codes(keys)
-    local, count = encode([keys])
-    assert local is not None
-    firsts = np.full(count, -1, np.int64)
-    run(first_rows)(local, firsts)
-    present = np.flatnonzero(firsts >= 0)
-    known = np.full(count, -1, np.int64)
-    known[present] = table.codes(keys.take(pa.array(firsts[present])).dictionary_decode())
-    codes: np.ndarray = known[local]
-    return codes
 
 
 def _plain(value: Any) -> Any:

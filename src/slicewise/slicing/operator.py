@@ -50,7 +50,7 @@ from slicewise.slicing.settings import (
     as_lateness,
     check_emit,
     check_merging,
-    check_outputs,
+    check_results,
     check_window,
     merger_of,
     wall_clock,
@@ -133,7 +133,7 @@ class Operator:
         self.partials: Technique | None = partials
         self._clock = wall_clock if time is None and clock is None else clock
         check_emit(emit)
-        check_outputs(self.aggs, self.by)
+        check_results(self.aggs, self.by)
         check_merging(merger, store, partials)
         self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
@@ -205,14 +205,18 @@ class Operator:
         self._emitted.forget(found[0].number)
         self._replan()
 
+    @property
+    def _settled(self) -> bool:
+        """Whether what is emitted never changes."""
+        return settles(self.emit, self.lateness, ordered=self.ordered)
+
     def _replan(self) -> None:
         """Decide anew what the windows and aggregates need."""
-        settled = settles(self.emit, self.lateness, ordered=self.ordered)
         self.plan: Plan = plan(
             self.windows,
             self.aggs,
             ordered=self.ordered,
-            settled=settled,
+            settled=self._settled,
             store="lazy" if self.merger and not self.store else self.store,
             partials=self.partials,
         )

@@ -73,7 +73,7 @@ def check_emit(emit: str) -> None:
         raise WindowError(f"`emit` is one of {shown}; given: {emit!r}.")
 
 
-def check_outputs(aggs: Sequence[Aggregate], by: Sequence[str]) -> None:
+def check_results(aggs: Sequence[Aggregate], by: Sequence[str]) -> None:
     """Refuse aggregates and key columns that no table of results could be made of."""
     if not aggs or not all(isinstance(a, Aggregate) for a in aggs):
         raise AggregateError(f"`aggs` takes aggregates such as `sw.agg.sum('x')`; given: {aggs!r}.")

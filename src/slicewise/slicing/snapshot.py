@@ -281,11 +281,8 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
     places = runs.places(live[live < runs.keys])
     slots = runs.slot[places]
     start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
-    whole = start.dtype.kind == "i"
     timed = isinstance(track, RowTrack) or getattr(track, "rows", False)
-    # Windows of time do not ask when the first and last events of a slice were, unless an
-    # aggregate is known from some time on.
-    asks = type(track) is not FreeTrack or bool(track.store.since)
+    asks = type(track) is not FreeTrack  # when the first and last event of a slice were
     node = {
         "kind": type(track).__name__,
         "size": out.put(size),
@@ -293,7 +290,7 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
         "start": out.put(start),
         # Near to each other, and so short as distances. Rows have no stop.
         "stop": None if timed else out.put(_apart(runs.stop[places], start)),
-        "first": out.put(first - start if whole else first) if asks else None,
+        "first": out.put(_apart(first, start)) if asks else None,
         "last": out.put(last - first) if asks else None,
         "rows": out.put(runs.rows[slots]),
         "arrival": out.put(runs.arrival[slots]) if timed else None,
@@ -316,11 +313,11 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
 
 def _apart(values: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Distances from `start`, where they are exact."""
-    return values - start if values.dtype.kind == "i" else values
+    return values - start if start.dtype.kind == "i" else values
 
 
 def _together(values: np.ndarray, start: np.ndarray) -> np.ndarray:
-    return values + start if values.dtype.kind == "i" else values
+    return values + start if start.dtype.kind == "i" else values
 
 
 def _of_keys(values: np.ndarray, live: np.ndarray, missing: int = 0) -> np.ndarray:
@@ -346,9 +343,7 @@ def _get_track(
     runs = track.runs
     size = source.get(node["size"])
     count = int(size.sum())
-    runs.admit(keys)
-    runs.size[:keys] = runs.room[:keys] = size
-    runs.offset[:keys] = np.cumsum(size) - size
+    runs.lay_out(size)
     runs.base[:keys] = source.get(node["base"])
     _get_slices(runs, node, count, source)
     track.evict_at = node["evict_at"]
@@ -376,24 +371,16 @@ def _get_track(
 
 
 def _get_slices(runs: Runs, node: Any, count: int, source: BlobReader) -> None:
-    room = max(64, count)
     start = source.get(node["start"])
-    first = last = start.astype(np.int64)
+    runs.start[:count] = runs.stop[:count] = start
+    if node["stop"] is not None:
+        runs.stop[:count] = _together(source.get(node["stop"]), start)
     if node["first"] is not None:
-        first = source.get(node["first"])
-        if start.dtype.kind == "i":
-            first += start
-        last = first + source.get(node["last"])
-    stop = start if node["stop"] is None else _together(source.get(node["stop"]), start)
-    runs.start, runs.stop = _padded(start, room), _padded(stop, room)
-    runs.slot = np.arange(room, dtype=np.int64)
-    runs.first = _padded(first, room)
-    runs.last = _padded(last, room)
-    runs.rows = _padded(source.get(node["rows"]), room)
-    arrival = node["arrival"]
-    runs.arrival = _padded(source.get(arrival) if arrival else start[:0].astype(np.int64), room)
-    runs.free = np.arange(room - 1, -1, -1, dtype=np.int64)
-    runs.cursors = np.array([count, room - count, 0, 0], np.int64)
+        first = _together(source.get(node["first"]), start)
+        runs.first[:count], runs.last[:count] = first, first + source.get(node["last"])
+    runs.rows[:count] = source.get(node["rows"])
+    if node["arrival"] is not None:
+        runs.arrival[:count] = source.get(node["arrival"])
 
 
 def _padded(values: np.ndarray, size: int) -> np.ndarray:

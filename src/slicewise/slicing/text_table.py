@@ -8,7 +8,7 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.grouping import room
-from slicewise.slicing.key_tables import EMPTY, SMALLEST, KeyTable, with_room
+from slicewise.slicing.key_tables import EMPTY, SMALLEST, KeyTable, insert, with_room
 from slicewise.slicing.runs import run
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class TextTable(KeyTable):
         return stop, self.size
 
     def _insert(self) -> None:
-        run(insert_text)(self.hashes[: self.size], self.null, self.table)
+        run(insert)(self.hashes[: self.size], self.null, self.table)
 
     def take(self, codes: np.ndarray) -> pa.Array:
         import pyarrow as pa
@@ -273,17 +273,6 @@ def code_again(
             size += 1
         codes[i] = code
     return stop, size
-
-
-@kernel
-def insert_text(hashes: Any, null: int, table: Any) -> None:
-    mask = table.shape[0] - 1
-    for code in range(hashes.shape[0]):
-        if code != null:
-            place = (hashes[code] >> 20) & mask
-            while table[place] >= 0:
-                place = (place + 1) & mask
-            table[place] = code
 
 
 @kernel
