@@ -18,7 +18,11 @@ os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what needs Spark in one process: starting a session is slow."""
+    """Keep what needs Spark in one process: starting a session is slow.
+
+    It comes first, so that the other process is busy with the rest all the while.
+    """
+    items.sort(key=lambda item: "spark" not in item.path.parts)
     for item in items:
         if "spark" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -95,6 +95,18 @@ def room(size: int, dtype: Any) -> np.ndarray:
     return raw[skip : skip + wanted].view(dtype)
 
 
+def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """An array in the memory of a free one, or in new memory when none fits.
+
+    It is the one that was free last, because some of it may be in the processor's cache.
+    """
+    wanted = size * dtype.itemsize
+    for k, array in reversed(list(enumerate(free))):
+        if array.nbytes == wanted and object not in (array.dtype, dtype):
+            return free.pop(k).view(dtype)
+    return room(size, dtype)
+
+
 def read_only(array: np.ndarray) -> np.ndarray:
     """The same memory, which may not be written to through this array.
 

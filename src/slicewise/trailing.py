@@ -12,12 +12,13 @@ and their states become results while they are in the processor's cache.
 
 Needs:   associative `combine`; event order is kept. Nothing is ever subtracted.
 Cost:    at most 3 combines per row, span and component, whatever the span.
-Memory:  one copy of the columns in order; states of the longest window.
+Memory:  one copy of the columns in order; states of the longest window of each span.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,11 +62,13 @@ def rolling_columns(
     columns: Mapping[str, Column],
     spans: Sequence[Span],
     aggs: Sequence[Aggregate],
+    free: list[np.ndarray] | None = None,
 ) -> list[Column]:
     """The results of each aggregate over each span, rows as they came: all spans of the first
     aggregate, then of the second, and so on.
 
-    Rows without a usable time are null, and in nobody's window.
+    Rows without a usable time are null, and in nobody's window. Arrays whose memory may be used
+    again are put into `free`.
     """  # noqa: D205 - one sentence
     lengths = [length_of(span, times) for span in spans]
     bounds = [agg.bind([columns[name].type for name in agg.columns]) for agg in aggs]
@@ -79,12 +82,14 @@ def rolling_columns(
     columns = {name: places.ordered(columns[name]) for name in used}
 
     results: dict[tuple[int, int], Found] = {}
+    ways = [(length, isinstance(s, Rows)) for s, length in zip(spans, lengths, strict=True)]
     for sweep, some in sweeps(bounds, groups, columns):
-        for n, (span, length) in enumerate(zip(spans, lengths, strict=True)):
-            found = sweep.run(length, by_rows=isinstance(span, Rows))
+        for n, found in enumerate(sweep.run(ways)):
             results |= {(k, n): one for k, one in zip(some, found, strict=True)}
     in_turn = [results.pop((k, n)) for k in range(len(aggs)) for n in range(len(spans))]
-    return places.restored(in_turn, places.done_with(columns.values()))
+    free = [] if free is None else free
+    free += places.done_with(columns.values())
+    return places.restored(in_turn, free)
 
 
 def length_of(span: Span, times: Times) -> int:
@@ -107,15 +112,10 @@ class Loop:
     """
 
     def __init__(self, algebra: Algebra, X: Any, valid: np.ndarray | None) -> None:
-        self.algebra, self.X = algebra, tuple(read_only(array) for array in X)
-        self.valid = None if valid is None else read_only(valid)
+        self.algebra, self.X, self.valid = algebra, X, valid
         self.kernel = roll.specialise(algebra)
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin with the first row."""
         self.known = 0
-        self.suffixes, self.kept = self.algebra.new(0), self.algebra.new(1)
+        self.suffixes, self.kept = algebra.new(0), algebra.new(1)
         self.cursor = np.zeros(2, np.int64)
 
     def reach(self, longest: int) -> None:
@@ -143,7 +143,10 @@ class Loop:
 
 
 class Sweep:
-    """Aggregates over all windows of a span, all of the same way of running."""
+    """Aggregates over all windows of several spans, all of the same way of running.
+
+    Spans take turns with each block of rows, which is read from memory once.
+    """
 
     def __init__(
         self,
@@ -153,10 +156,11 @@ class Sweep:
     ) -> None:
         self.bounds, self.windows = bounds, windows
         self.kept = share(bounds)
-        self.loops = [
-            Loop(component.algebra, *read(component, columns, windows.size))
-            for component in self.kept
-        ]
+        self.inputs = []
+        for component in self.kept:
+            X, valid = read(component, columns, windows.size)
+            valid = None if valid is None else read_only(valid)
+            self.inputs.append((component.algebra, tuple(map(read_only, X)), valid))
         wanted = [
             (bound.finish, [place_of(c, self.kept) for c in bound.components])
             for bound in bounds
@@ -164,45 +168,66 @@ class Sweep:
         ]
         self.finishes = [finish for finish, _ in wanted]
         if wanted:
-            self.tiles = by_tiles(roll, [loop.algebra for loop in self.loops], wanted)
+            self.tiles = by_tiles(roll, [algebra for algebra, _, _ in self.inputs], wanted)
 
-    def run(self, length: int, *, by_rows: bool) -> list[Found]:
-        """A column of results per aggregate."""
-        for loop in self.loops:
-            loop.reset()
+    def run(self, spans: Sequence[tuple[int, bool]]) -> list[list[Found]]:
+        """A column per aggregate for each span: its length, and whether that is in rows."""
         size = BLOCK if self.bounds[0].compiled else OBJECTS
-        blocks = self.windows.blocks(length, size, by_rows=by_rows)
-        return self._finished(blocks) if self.finishes else self._lowered(blocks)
+        blocks = [self.windows.blocks(length, size, by_rows=rows) for length, rows in spans]
+        kind = Finished if self.finishes else Lowered
+        made = [kind(self) for _ in spans]
+        for turn in zip_longest(*blocks):
+            for one, block in zip(made, turn, strict=True):
+                if block is not None:
+                    one.take(block)
+        return [one.found() for one in made]
 
-    def _finished(self, blocks: Iterator[Block]) -> list[Found]:
-        """Results straight from the loop."""
-        loops, windows = self.loops, self.windows
-        X = tuple(array for loop in loops for array in loop.X)
-        valid = tuple(loop.valid for loop in loops)
-        cursors = tuple(loop.cursor for loop in loops)
-        kept = tuple(array for loop in loops for array in loop.kept)
-        size = TILE + windows.most_tied
-        states = tuple(array for loop in loops for array in loop.algebra.new(size))
-        results = Results(self.finishes, windows.size)
-        for block in blocks:
-            for loop in loops:
-                loop.reach(block.longest)
-            suffixes = tuple(array for loop in loops for array in loop.suffixes)
-            self.tiles(
-                X, valid, block.firsts, block.ends, block.begin, TILE,
-                cursors, suffixes, kept, states, results.part(block.rows),
-            )  # fmt: skip
-        return results.found()
 
-    def _lowered(self, blocks: Iterator[Block]) -> list[Found]:
-        """Results from the states of a block at a time."""
-        outputs = [Output(self.windows.size) for _ in self.bounds]
-        for block in blocks:
-            states = [loop.run(block) for loop in self.loops]
-            for bound, output in zip(self.bounds, outputs, strict=True):
-                own = [states_of(c, self.kept, states) for c in bound.components]
-                output.put(block.begin, bound.lower(own))
-        return [output.found() for output in outputs]
+class Finished:
+    """The results of a span, straight from the loop."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep, self.loops = sweep, [Loop(*given) for given in sweep.inputs]
+        self.X = tuple(array for loop in self.loops for array in loop.X)
+        self.valid = tuple(loop.valid for loop in self.loops)
+        self.cursors = tuple(loop.cursor for loop in self.loops)
+        self.kept = tuple(array for loop in self.loops for array in loop.kept)
+        size = TILE + sweep.windows.most_tied
+        self.states = tuple(array for loop in self.loops for array in loop.algebra.new(size))
+        self.results = Results(sweep.finishes, sweep.windows.size)
+
+    def take(self, block: Block) -> None:
+        """The next rows."""
+        for loop in self.loops:
+            loop.reach(block.longest)
+        suffixes = tuple(array for loop in self.loops for array in loop.suffixes)
+        self.sweep.tiles(
+            self.X, self.valid, block.firsts, block.ends, block.begin, TILE,
+            self.cursors, suffixes, self.kept, self.states, self.results.part(block.rows),
+        )  # fmt: skip
+
+    def found(self) -> list[Found]:
+        """A column of results per aggregate."""
+        return self.results.found()
+
+
+class Lowered:
+    """The results of a span, from the states of a block at a time."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep, self.loops = sweep, [Loop(*given) for given in sweep.inputs]
+        self.outputs = [Output(sweep.windows.size) for _ in sweep.bounds]
+
+    def take(self, block: Block) -> None:
+        """The next rows."""
+        states = [loop.run(block) for loop in self.loops]
+        for bound, output in zip(self.sweep.bounds, self.outputs, strict=True):
+            own = [states_of(c, self.sweep.kept, states) for c in bound.components]
+            output.put(block.begin, bound.lower(own))
+
+    def found(self) -> list[Found]:
+        """A column of results per aggregate."""
+        return [output.found() for output in self.outputs]
 
 
 def sweeps(

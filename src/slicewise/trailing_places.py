@@ -11,7 +11,7 @@ from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.product import Finish
 from slicewise.columns import Column
-from slicewise.grouping import Groups, picked, placed, room
+from slicewise.grouping import Groups, picked, placed, reused, room
 
 
 class Places:
@@ -48,13 +48,15 @@ class Places:
         """Results in the order of the groups as the rows came, in columns of their own.
 
         Takes the results away, and uses their memory again as well as that of the `free` arrays:
-        the system clears new memory, which takes longer than moving a column.
+        the system clears new memory, which takes longer than moving a column. What is free in the
+        end is left in `free`.
         """
         columns = []
         while found:
             one = found.pop(0)
             columns.append(self._restored(*one, free))
-            free.append(one.column.values)
+            if columns[-1].values is not one.column.values:
+                free.append(one.column.values)
         return columns
 
     def _restored(
@@ -105,18 +107,6 @@ class Results:
                 self.values, self.missing, self.nulls, self.finishes, strict=True
             )
         ]
-
-
-def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """An array in the memory of a free one, or in new memory when none fits.
-
-    It is the one that was free last, because some of it may be in the processor's cache.
-    """
-    wanted = size * dtype.itemsize
-    for k, array in reversed(list(enumerate(free))):
-        if array.nbytes == wanted and object not in (array.dtype, dtype):
-            return free.pop(k).view(dtype)
-    return room(size, dtype)
 
 
 def pick_all(

@@ -84,14 +84,16 @@ def rolling(
     used = dict.fromkeys(name for agg in chosen for name in agg.columns)
     from slicewise.trailing import rolling_columns
 
+    free: list[Any] = []
     results = rolling_columns(
         [table.arrow(key) for key in keys],
         times_of(table.column(time), time),
         {name: table.column(name) for name in used},
         spans,
         chosen,
+        free,
     )
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)))
+    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free)
     return made
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import subprocess
 import sys
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,19 @@ def test_pandas_keeps_its_index_and_its_columns() -> None:
     assert found["x_sum_4"].tolist() == SUMS
     found.loc[:, "x"] = 0
     pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("keys", [[1, 1, 2, 2], [2, 1, 2, 1]], ids=["in order", "moved"])
+def test_columns_of_a_pandas_result_share_no_memory(keys: list[int]) -> None:
+    data = pd.DataFrame({"k": keys, "t": [1, 2, 3, 4], "x": [1.0, 2.0, 3.0, 4.0]})
+    aggs = [sw.agg.sum("x"), sw.agg.max("x"), sw.agg.count()]
+    found = sw.rolling(data, by="k", time="t", over=[9, sw.rows(1)], aggs=aggs)
+    columns = [frame[name].to_numpy() for frame in (data, found) for name in frame.columns]
+    pairs = combinations(columns, 2)
+    assert not any(np.shares_memory(one, other) for one, other in pairs)
+    expected = [1.0, 3.0, 3.0, 7.0] if keys[0] == 1 else [1.0, 2.0, 4.0, 6.0]
+    assert found["x_sum_9"].tolist() == expected
+    assert found["x_sum_1rows"].tolist() == data["x"].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_pandas_reads_nan_as_null_and_gives_null_as_nan() -> None:

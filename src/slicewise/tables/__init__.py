@@ -30,8 +30,11 @@ class Table(Protocol):
     def made(self, table: pa.Table) -> Any:
         """A new table of the user's kind, with these columns."""
 
-    def with_columns(self, new: Mapping[str, Column]) -> Any:
-        """The table of the user's kind with more columns; its rows stay as they are."""
+    def with_columns(self, new: Mapping[str, Column], free: list[np.ndarray] | None = None) -> Any:
+        """The table of the user's kind with more columns; its rows stay as they are.
+
+        What has to be copied goes into the memory of `free` arrays as far as they fit.
+        """
 
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> Any:
         """The table of the user's kind with these of its rows and columns."""

@@ -35,7 +35,9 @@ class ArrowTable:
         arrays = [Column.from_arrow(column).to_arrow() for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
-    def with_columns(self, new: Mapping[str, Column]) -> pa.Table | pa.RecordBatch:
+    def with_columns(
+        self, new: Mapping[str, Column], free: list[np.ndarray] | None = None
+    ) -> pa.Table | pa.RecordBatch:
         fields = list(self.data.schema)
         arrays = [column.to_arrow() for column in new.values()]
         fields += [pa.field(n, a.type) for n, a in zip(new, arrays, strict=True)]
@@ -87,7 +89,9 @@ class DictTable:
         columns = map(Column.from_arrow, table.columns)
         return self._like_mine(dict(zip(table.column_names, columns, strict=True)))
 
-    def with_columns(self, new: Mapping[str, Column]) -> dict[str, Any]:
+    def with_columns(
+        self, new: Mapping[str, Column], free: list[np.ndarray] | None = None
+    ) -> dict[str, Any]:
         return {**self.data, **self._like_mine(new)}
 
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError
-from slicewise.grouping import room
+from slicewise.grouping import reused
 
 NAT = np.iinfo(np.int64).min
 
@@ -56,10 +56,13 @@ class PandasTable:
         columns = zip(table.column_names, table.columns, strict=True)
         return pd.DataFrame({name: _values(Column.from_arrow(column)) for name, column in columns})
 
-    def with_columns(self, new: Mapping[str, Column]) -> pd.DataFrame:
+    def with_columns(
+        self, new: Mapping[str, Column], free: list[np.ndarray] | None = None
+    ) -> pd.DataFrame:
         # The input is copied, or else who changes the result would change both. What is new is
         # not, and `concat` would do that too.
-        known = [_copy(self.data.iloc[:, k]) for k in range(self.data.shape[1])]
+        free = free or []
+        known = [_copy(self.data.iloc[:, k], free) for k in range(self.data.shape[1])]
         arrays = [*known, *map(_values, new.values())]
         made = pd.DataFrame(dict(enumerate(arrays)), index=self.data.index, copy=False)
         made.columns = self.data.columns.append(pd.Index(list(new)))
@@ -71,10 +74,10 @@ class PandasTable:
         return self.data[columns].iloc[places]
 
 
-def _copy(series: pd.Series[Any]) -> Any:
+def _copy(series: pd.Series[Any], free: list[np.ndarray]) -> Any:
     if isinstance(series.dtype, np.dtype) and series.dtype != object:
         values = series.to_numpy()
-        target = room(len(values), values.dtype)
+        target = reused(free, len(values), values.dtype)
         target[:] = values
         return target
     return series.array.copy()

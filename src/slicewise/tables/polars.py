@@ -34,7 +34,9 @@ class PolarsTable:
         assert isinstance(result, pl.DataFrame)
         return result.lazy() if self.lazy else result
 
-    def with_columns(self, new: Mapping[str, Column]) -> pl.DataFrame | pl.LazyFrame:
+    def with_columns(
+        self, new: Mapping[str, Column], free: list[np.ndarray] | None = None
+    ) -> pl.DataFrame | pl.LazyFrame:
         added = [pl.Series(name, pl.from_arrow(column.to_arrow())) for name, column in new.items()]
         result = self.data.with_columns(added)
         return result.lazy() if self.lazy else result
