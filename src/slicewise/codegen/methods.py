@@ -23,7 +23,7 @@ from slicewise.aggregates.base import (
 )
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.cache import module_from
-from slicewise.codegen.kernel import HEADER, kernel
+from slicewise.codegen.kernel import header, kernel
 from slicewise.codegen.prelude import load, lower
 from slicewise.codegen.product import Finish
 from slicewise.codegen.writer import NotCompilableError, Writer, casts
@@ -140,7 +140,7 @@ def _infer(
     from numba import types as nb
     from numba.np.numpy_support import as_dtype, from_dtype
 
-    module = module_from(HEADER.format(title="algebra") + "\n\n" + source)
+    module = module_from(header("algebra") + "\n\n" + source)
 
     def returned(name: str, arguments: Sequence[Any]) -> Any:
         dispatcher = getattr(module, name)

@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.cache import module_from
-from slicewise.codegen.kernel import HEADER, Kernel, algebra_module
+from slicewise.codegen.kernel import Kernel, algebra_module, header
 
 # Small loops compile to better code than one large one: two algebras in one loop measured half as
 # fast as in a loop each.
@@ -109,12 +109,12 @@ def by_tiles(
         )
         at += algebra.inputs
     for n, (finish, _) in enumerate(finishes):
-        source = f"{HEADER.format(title=finish.name)}\n\n{finish.source}"
+        source = f"{header(finish.name)}\n\n{finish.source}"
         text.append(f"from {module_from(source).__name__} import {finish.name} as finish_{n}\n")
     title = f"{step.__name__} for {' and '.join(algebra.name for algebra in algebras)}"
     source = "".join(
         [
-            HEADER.format(title=title),
+            header(title, counts=False),
             "\n",
             *text,
             _finishing(algebras, finishes),

@@ -39,7 +39,7 @@ from slicewise.spark.states import SLICE, state_names, state_type
 from slicewise.windows import Fixed, Periodic, Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 Way = Literal["native", "combined", "ordered"]
@@ -122,6 +122,31 @@ class Windowed:
         )
 
     @cached_property
+    def finished(self) -> list[Column] | None:
+        """The columns of the result, if each slice is an instance and Spark needs nobody else."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import TimestampNTZType, TimestampType
+
+        window, bound = self.query.windows[0], self.schema["start"].dataType
+        if self.way != "native" or not self.apart or isinstance(bound, TimestampNTZType):
+            return None
+        if not isinstance(window, Periodic) or window.every > window.length:
+            return None  # some slices are in no window
+        results = [native.result(bound, self.components) for bound in self.bounds]
+        ends = [F.col(SLICE), F.col(SLICE) + F.lit(window.length).cast("bigint")]
+        if isinstance(bound, TimestampType):
+            ends = [F.timestamp_micros(end) for end in ends]
+        found = [*map(col, self.query.by), F.lit(window.name), *ends]
+        for result in results:
+            if result is None:
+                return None
+            found.append(result)
+        return [
+            column.cast(field.dataType).alias(field.name)
+            for column, field in zip(found, self.schema.fields, strict=True)
+        ]
+
+    @cached_property
     def schema(self) -> StructType:
         """The schema of the result."""
         from pyspark.sql.types import StringType, StructField, StructType
@@ -144,6 +169,8 @@ class Windowed:
         """The result, which Spark computes when it is asked for."""
         if self.way == "ordered":
             return self._ordered()
+        if self.finished is not None:
+            return self._native().select(*self.finished)
         merge = MergeSlices(
             self.query, arrow_schema(self.schema), self.way == "native" and self.apart
         )

@@ -73,7 +73,10 @@ def _native(made: Windowed) -> list[str]:
     ]
     if made.apart:
         lines.append("Each window instance is one slice, so slices are not shuffled again.")
-        lines.append("Slices cross to Python, where their states become results.")
+        if made.finished is not None:
+            lines.append("Spark makes results of their states; nothing crosses to Python.")
+        else:
+            lines.append("Slices cross to Python, where their states become results.")
     else:
         lines.append(f"Spark sends the slices of {_keys(made.query.by)} to one partition, sorted.")
         lines.append(

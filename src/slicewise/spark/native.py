@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Component
+from slicewise.aggregates.base import Bound, Component, place_of
 from slicewise.aggregates.extremes import largest, smallest
 from slicewise.columns import storage
 from slicewise.slicing.slicer import Edges
@@ -57,6 +57,33 @@ def fields(component: Component, types: dict[str, pa.DataType]) -> list[Column] 
 def computes(components: Sequence[Component], types: dict[str, pa.DataType]) -> bool:
     """Whether Spark can make the states of all these components."""
     return all(fields(component, types) is not None for component in components)
+
+
+def result(bound: Bound, kept: Sequence[Component]) -> Column | None:
+    """An aggregate's result from the states of one slice; `None` if Spark has no expression."""
+    from pyspark.sql import functions as F
+
+    if bound.finish is None:
+        return None
+    names, fields = state_names(kept), []
+    for component in bound.components:
+        place, some = place_of(component, kept)
+        fields.append([F.col(names[place][n]) for n in some or range(len(names[place]))])
+    kind = bound.finish.type
+    if bound.finish == parts.finish(parts.Itself, kind):
+        return fields[0][0]
+    if bound.finish == parts.finish(parts.IfAny, kind):
+        return fields[1][0]  # which is null if there is none
+    if bound.finish == parts.finish(parts.Ratio, kind):
+        count, total = fields[0][0], fields[1][0]
+        return F.when(count > 0, total / count)
+    ddof = getattr(bound.aggregate, "ddof", None)
+    for finish, last in ((parts.Variance, None), (parts.Deviation, F.sqrt)):
+        if ddof is not None and bound.finish == parts.finish(finish, kind, ddof):
+            count, _, squares = fields[0]
+            variance = squares / (count - F.lit(ddof))
+            return F.when(count > ddof, variance if last is None else last(variance))
+    return None
 
 
 def few_edges(windows: Sequence[Window]) -> bool:

@@ -76,7 +76,8 @@ class Pack:
         """The events of each bucket and kind, in the order of arrival."""
         import pyarrow as pa
 
-        groups = buckets.astype(np.int64) * HEARTBEAT + kinds
+        # Numbers of 16 bits are sorted by counting. There are at most 32768 buckets.
+        groups = buckets.astype(np.uint16) * np.uint16(HEARTBEAT) + kinds.astype(np.uint16)
         order = np.argsort(groups, kind="stable")
         ordered = groups[order]
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))

@@ -155,6 +155,8 @@ class Merging:
             done = ends[begin - 1] if begin else 0
             stop = max(begin + 1, int(np.searchsorted(ends, done + RESULTS, side="right")))
             part = slice(begin, stop)
+            # Room for all that may be found, or else it would be looked for twice.
+            slices.runs.listed = min(int(ends[stop - 1] - done), 2 * RESULTS)
             if stop == begin + 1 and ends[begin] - done > RESULTS:
                 pieces = int((ends[begin] - done) // RESULTS) + 1
                 bounds = slices.points(begin, lows[begin], highs[begin], self.reach, pieces)
