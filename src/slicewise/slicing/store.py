@@ -135,14 +135,16 @@ class Store:
         """
         if self.tree is not None and keys is not None:
             return self._ask(self.tree, keys, left, right)
+        longest = int((right - left).max()) if len(left) else 0
         rows: States | None = None
         merged = []
         for component, states in zip(self.components, self.states, strict=True):
             if states is not None:
-                merged.append(self._merge(component.algebra, states, left, right))
+                merged.append(self._merge(component.algebra, states, left, right, longest))
                 continue
             # Every count without a null is that of the rows.
-            rows = (self.rows(left, right),) if rows is None else rows
+            if rows is None:
+                rows = self._merge(ROWS.algebra, (self.runs.rows,), left, right, longest)
             merged.append(rows)
         return merged
 
@@ -167,9 +169,10 @@ class Store:
             rows = found if states is None else rows
         return merged
 
-    def _merge(self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray) -> States:
+    def _merge(
+        self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray, longest: int
+    ) -> States:
         out: States = algebra.new(len(left))
-        longest = int((right - left).max()) if len(left) else 0
         if self.merger is not None and longest:
             p, M = arrays_for(self.merger, algebra, longest)
             ranges = merge_ranges_with.specialise(algebra, self.merger.kernels_for(algebra))
@@ -192,7 +195,8 @@ class Store:
 
     def rows(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """How many rows there are in ranges of places."""
-        return self._merge(ROWS.algebra, (self.runs.rows,), left, right)[0]
+        longest = int((right - left).max()) if len(left) else 0
+        return self._merge(ROWS.algebra, (self.runs.rows,), left, right, longest)[0]
 
     def lower(self, states: Sequence[States]) -> list[Column]:
         """The results of every aggregate, given the merged states of every component."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROWS = 1 << 16
 BYTES = 1 << 25
 # How many rows a batch of results has at most.
-ROWS_OUT = 1 << 17
+ROWS_OUT = 1 << 16
 DAY = 86_400_000_000
 
 NTZ_MICROSECONDS = (

@@ -20,7 +20,7 @@ from slicewise.grouping import encode
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.output import key_columns
 from slicewise.slicing.runs import Runs
-from slicewise.slicing.store import Store
+from slicewise.slicing.store import ROWS, Store
 from slicewise.slicing.triggers import (
     BEGINNING,
     INFINITY,
@@ -217,7 +217,14 @@ class Slices:
             zip(merging.components, state_names(merging.components), strict=True)
         ):
             states = unpacked(component.algebra, [table.column(name) for name in names])
-            self.store.states[k] = folded(component.algebra, states, starts)
+            states = folded(component.algebra, states, starts)
+            if component.algebra == ROWS.algebra:
+                # Counts that agree are merged once.
+                if not len(runs.rows):
+                    runs.rows = states[0]
+                if np.array_equal(runs.rows, states[0]):
+                    continue
+            self.store.states[k] = states
 
     @property
     def keys(self) -> int:

@@ -167,14 +167,12 @@ class Stream:
 def batch_time() -> Column:
     """The time of the micro-batch, which is the same when it is replayed.
 
-    Spark writes a number into the code that it generates, and would compile that anew for each
-    micro-batch. An array is handed to that code instead; it is not read before the code runs
-    because the place, which is always 0, is not known before.
+    Spark writes it as a number into the code that it generates, and would compile that anew for
+    each micro-batch. It generates no code for `array_sort`, which leaves one element as it is.
     """
     from pyspark.sql import functions as F
 
-    place = F.pmod(F.spark_partition_id(), F.lit(1))
-    return F.get(F.array(F.unix_micros(F.current_timestamp())), place)
+    return F.array_sort(F.array(F.unix_micros(F.current_timestamp())))[0]
 
 
 @dataclass(frozen=True)
