@@ -106,6 +106,28 @@ def test_one_tumbling_window_needs_no_second_shuffle(spark: Any) -> None:
         check(frame, rows, [window], WAYS["native"])
 
 
+def test_tumbling_windows_of_common_aggregates_need_no_python(spark: Any) -> None:
+    rows = events(150, seed=10)
+    frame = frame_of(spark, rows)
+    numbers = [sw.agg.sum("y"), sw.agg.mean("y"), sw.agg.std("y"), sw.agg.var("x", ddof=0)]
+    aggs = [*numbers, sw.agg.min("x"), sw.agg.max("y"), sw.agg.count("y"), sw.agg.count()]
+    for by in ("k", None):
+        assert Windowed.of(frame, by, "t", sw.tumbling(7, origin=2), aggs).finished is not None
+        check(frame, rows, [sw.tumbling(7, origin=2)], aggs, by)
+    times: dict[str, Any] = {"by": "k", "time": "at", "windows": sw.tumbling("1h"), "aggs": aggs}
+    stamped = frame.selectExpr("*", "timestamp_micros(t * 600000000) AS at")
+    found = sw.windowed(stamped, **times)
+    assert "nothing crosses to Python" in sw.explain(stamped, **times)
+    # An aggregate more, whose results Spark has no expression for.
+    times["aggs"] = [*aggs, sw.agg.sum("x")]
+    assert "cross to Python" in sw.explain(stamped, **times)
+    other = sw.windowed(stamped, **times).drop("x_sum")
+    assert [(f.name, f.dataType) for f in found.schema] == [
+        (f.name, f.dataType) for f in other.schema
+    ]
+    assert_same(answers(found), answers(other))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_neither_partitions_nor_batches_nor_adaptive_execution_change_the_answer(
     spark: Any, settings: Any, way: str
