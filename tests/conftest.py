@@ -17,12 +17,9 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the markers are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what needs Spark in one process: starting a session is slow.
-
-    It comes first, so that the other process is busy with the rest all the while.
-    """
-    items.sort(key=lambda item: "spark" not in item.path.parts)
+    """Keep what needs Spark in one process: starting a session is slow."""
     for item in items:
         if "spark" in item.path.parts:
             item.add_marker(pytest.mark.xdist_group("spark"))
