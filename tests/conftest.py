@@ -8,9 +8,8 @@ from hypothesis import settings
 
 # The first call of a compiled function takes seconds, so a deadline per example would only measure
 # the compiler.
-# The run of every change has fewer examples, to stay short.
 settings.register_profile("local", deadline=None, max_examples=50)
-settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True, print_blob=True)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI", "").lower() in ("1", "true") else "local")
 
 # Otherwise Spark starts its workers with the first python3 in PATH, which may lack the packages.

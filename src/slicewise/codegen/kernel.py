@@ -188,6 +188,7 @@ def _tree(item: Kernel) -> ast.FunctionDef:
     return function
 
 
+@lru_cache(maxsize=1024)
 def _makes_arrays(item: Kernel) -> bool:
     """Whether a kernel makes arrays, and so has to count references to them.
 

@@ -127,14 +127,14 @@ class Windowed:
         from pyspark.sql import functions as F
         from pyspark.sql.types import TimestampNTZType, TimestampType
 
-        window, bound = self.query.windows[0], self.schema["start"].dataType
-        if self.way != "native" or not self.apart or isinstance(bound, TimestampNTZType):
+        window, kind = self.query.windows[0], self.schema["start"].dataType
+        if self.way != "native" or not self.apart or isinstance(kind, TimestampNTZType):
             return None
         if not isinstance(window, Periodic) or window.every > window.length:
             return None  # some slices are in no window
         results = [native.result(bound, self.components) for bound in self.bounds]
         ends = [F.col(SLICE), F.col(SLICE) + F.lit(window.length).cast("bigint")]
-        if isinstance(bound, TimestampType):
+        if isinstance(kind, TimestampType):
             ends = [F.timestamp_micros(end) for end in ends]
         found = [*map(col, self.query.by), F.lit(window.name), *ends]
         for result in results:
