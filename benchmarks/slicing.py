@@ -29,7 +29,9 @@ from benchmarks.slicing_streams import (
     in_order,
     lengths,
     operator,
+    rate,
     rates,
+    results,
     rows_of,
     rows_of_rival,
     same,
@@ -56,8 +58,8 @@ def agree(report: Report, what: str, windows: Sequence[Any], rival: Any, short: 
     """Compare the answers on a short stream, which also compiles what is timed later."""
     names = [w.name for w in windows if w.name.isdigit()]
     op = operator(windows)
-    ours = rows_of(feed(op, short)[1], names)
-    theirs = rows_of_rival(feed_rival(rival, short)[1])
+    ours = rows_of(results(feed(op, short)), names)
+    theirs = rows_of_rival(results(feed_rival(rival, short)))
     correct = same(ours, theirs)
     if getattr(rival, "gap", None):
         # The stream has no gap, so the session is open until the end of time.
@@ -84,12 +86,12 @@ def versus(
 
     short = stream.first(4_500_000 if count < 1000 else 1_500_000 + stream.delay // 10)
     systems: dict[str, Callable[[], float]] = {
-        "slicewise": lambda: feed(operator(windows), stream)[0],
+        "slicewise": lambda: rate(feed(operator(windows), stream)),
         "cumsum": cumsum(stream),
     }
     for name in RIVALS:
         agree(report, f"{what}, {name}", windows, rival(name), short)
-        systems[name] = lambda name=name: feed_rival(rival(name), stream, BUDGET)[0]
+        systems[name] = lambda name=name: rate(feed_rival(rival(name), stream), BUDGET)
     return rates(systems, ROUNDS)
 
 
@@ -151,24 +153,25 @@ def keys(report: Report) -> None:
         if count == 1000:
             short = stream.first(4_000_000)
             rival = Buckets(lengths(20), SUM, keys=count, span=4 * SECOND)
-            ours = rows_of(feed(operator(windows, by="key"), short)[1], [w.name for w in windows])
-            theirs = rows_of_rival(feed_rival(rival, short)[1])
+            found = results(feed(operator(windows, by="key"), short))
+            ours = rows_of(found, [w.name for w in windows])
+            theirs = rows_of_rival(results(feed_rival(rival, short)))
             report.right(f"{count:,} keys, buckets", correct=same(ours, theirs))
         texts = pa.array([f"key {code:07d}" for code in range(count)]).take(pa.array(codes))
         named = replace(stream, keys=texts)
         systems = {
-            "slicewise": lambda s=stream: feed(operator(windows, by="key"), s, 4)[0],
-            "strings": lambda s=named: feed(operator(windows, by="key"), s, 4)[0],
+            "slicewise": lambda s=stream: rate(feed(operator(windows, by="key"), s), 4),
+            "strings": lambda s=named: rate(feed(operator(windows, by="key"), s), 4),
             "cumsum": cumsum(stream),
         }
-        found = rates(systems, 2)
-        against(report, f"{count:,} keys, 20 windows, 20 % disorder", found, "cumsum", target)
+        rate_of = rates(systems, ROUNDS)
+        against(report, f"{count:,} keys, 20 windows, 20 % disorder", rate_of, "cumsum", target)
         report.ratio(
             f"{count:,} keys: strings against integers",
-            found["strings"] / found["slicewise"],
+            rate_of["strings"] / rate_of["slicewise"],
             0.5,
-            shown(found["strings"]),
-            shown(found["slicewise"]),
+            shown(rate_of["strings"]),
+            shown(rate_of["slicewise"]),
         )
 
 

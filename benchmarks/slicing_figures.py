@@ -22,7 +22,9 @@ from benchmarks.slicing_streams import (
     feed_rival,
     lengths,
     operator,
+    rate,
     rates,
+    results,
     rows_of,
     rows_of_rival,
     same,
@@ -60,13 +62,13 @@ def compared(
 ) -> tuple[float, float]:
     """Rates of an operator and of a rival; their answers on five seconds are compared first."""
     short = stream.first(5 * stream.batch + stream.delay * stream.batch // SECOND)
-    ours = rows_of(feed(operator(windows, aggregate), short)[1], [w.name for w in windows])
-    theirs = rows_of_rival(feed_rival(rival(), short)[1])
+    ours = rows_of(results(feed(operator(windows, aggregate), short)), [w.name for w in windows])
+    theirs = rows_of_rival(results(feed_rival(rival(), short)))
     report.right(what, correct=same(ours, theirs, exact=exact))
     found = rates(
         {
-            "ours": lambda: feed(operator(windows, aggregate), stream, budget)[0],
-            "rival": lambda: feed_rival(rival(), stream, budget)[0],
+            "ours": lambda: rate(feed(operator(windows, aggregate), stream), budget),
+            "rival": lambda: rate(feed_rival(rival(), stream), budget),
         },
         2,
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -102,33 +103,55 @@ def batches(stream: Stream) -> Iterator[tuple[dict[str, Any], int]]:
         yield batch, watermark
 
 
-def feed(op: sw.Operator, stream: Stream, budget: float = FOREVER) -> tuple[float, list[Any]]:
-    """Events per second and results of an operator, within a budget of seconds."""
-    results, begin, done = [], time.perf_counter(), 0
-    for batch, watermark in batches(stream):
+Step = tuple[int, Callable[[], Any]]  # how many events, and what takes them and gives results
+
+
+def feed(op: sw.Operator, stream: Stream) -> Iterator[Step]:
+    """The micro-batches of a stream for an operator."""
+
+    def step(batch: dict[str, Any], watermark: int) -> Any:
         op.process(batch)
-        results.append(op.advance_arrow(watermark))
-        done += len(batch["t"])
-        if time.perf_counter() - begin > budget:
-            break
-    return done / (time.perf_counter() - begin), results
+        return op.advance_arrow(watermark)
+
+    for batch, watermark in batches(stream):
+        yield len(batch["t"]), partial(step, batch, watermark)
 
 
-def feed_rival(rival: Any, stream: Stream, budget: float = FOREVER) -> tuple[float, list[Any]]:
+def feed_rival(rival: Any, stream: Stream) -> Iterator[Step]:
     """The same for a rival. Columns are made beforehand: it has no front door to pay for."""
-    prepared = [
-        ({n: column_of(n, b[n]) for n in ("x", "y", "s") if n in b}, b["t"], b.get("key"), w)
-        for b, w in batches(stream)
-    ]
     none = np.zeros(stream.batch, np.int64)
-    results, begin, done = [], time.perf_counter(), 0
-    for columns, times, keys, watermark in prepared:
+
+    def step(columns: Any, times: np.ndarray, keys: Any, watermark: int) -> Any:
         rival.process(columns, times, none[: len(times)] if keys is None else keys)
-        results.append(rival.advance(watermark))
-        done += len(times)
+        return rival.advance(watermark)
+
+    steps = []
+    for batch, watermark in batches(stream):
+        columns = {name: column_of(name, batch[name]) for name in ("x", "y", "s") if name in batch}
+        steps.append(partial(step, columns, batch["t"], batch.get("key"), watermark))
+    yield from ((len(one.args[1]), one) for one in steps)
+
+
+def results(steps: Iterable[Step]) -> list[Any]:
+    """What comes of a stream."""
+    return [step() for _, step in steps]
+
+
+def rate(steps: Iterable[Step], budget: float = FOREVER) -> float:
+    """Events per second, within a budget of seconds.
+
+    Results are let go, as by one who sends them on: keeping them all would measure how fast the
+    machine finds new memory.
+    """
+    ready = iter(steps)
+    first = next(ready)  # a rival's columns are made now
+    begin, done = time.perf_counter(), 0
+    for events, step in chain([first], ready):
+        step()
+        done += events
         if time.perf_counter() - begin > budget:
             break
-    return done / (time.perf_counter() - begin), results
+    return done / (time.perf_counter() - begin)
 
 
 def rows_of(results: Sequence[Any], names: Sequence[str]) -> tuple[np.ndarray, list[Any]]:

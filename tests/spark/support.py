@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import slicewise as sw
+from slicewise.aggregates.base import Aggregate
 from slicewise.testing.oracle import alike
 
 Row = dict[str, Any]
@@ -34,6 +37,17 @@ def events(count: int, seed: int, *, ties: bool = False) -> list[Row]:
         }
         for number, time in enumerate(times)
     ]
+
+
+def every_aggregate() -> list[Aggregate]:
+    """One of each aggregate of the library, over columns of `events`."""
+    found = []
+    for number, registered in enumerate(sw.agg.REGISTRY):
+        agg = copy.copy(registered)
+        names = {"x": "s" if agg.name == "concat" else "x", "y": "km"}
+        agg.columns = tuple(names[column] for column in agg.columns)
+        found.append(agg.alias(f"a{number}"))
+    return found
 
 
 def frame_of(spark: Any, rows: Iterable[Row], partitions: int = 3) -> Any:

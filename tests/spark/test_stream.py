@@ -26,7 +26,7 @@ from tests.spark.streaming import (
     late,
     run,
 )
-from tests.spark.support import answers, assert_same, by_id, events
+from tests.spark.support import answers, assert_same, by_id, events, every_aggregate
 from tests.spark.test_windowed import FREE, ROWS
 
 
@@ -94,6 +94,30 @@ def test_each_micro_batch_gives_what_an_operator_gives_and_all_of_them_the_batch
     assert_same(fold(emitted(everything, by)), expected)
     if emit == "final":
         assert len(emitted(everything, by)) == len(expected)
+
+
+@pytest.mark.parametrize("commutative", [True, False])
+def test_every_aggregate_keeps_its_state_between_micro_batches(
+    spark: Any, tmp_path: Path, commutative: bool
+) -> None:
+    aggs = [agg for agg in every_aggregate() if agg.commutative == commutative]
+    windows = [sw.sliding(60, every=25), sw.session(6), sw.tumbling(sw.rows(7))]
+    given = cut(disordered(events(160, seed=36), 36, 30), 36, 5)
+    source = Source(tmp_path / "in")
+    query: dict[str, Any] = {"by": "k", "time": "t", "windows": windows, "aggs": aggs}
+    rows = []
+    for parts in (given[:3], given[3:]):  # the second time from what the first left behind
+        source.add(*parts)
+        stream = sw.windowed(source.stream(spark), **query, watermark=40, emit="final", buckets=3)
+        ran = run(stream, tmp_path / "state")
+        assert len(ran.metrics) == len(parts)
+        assert not any(m["late"] or m["bad"] for m in ran.metrics)
+        rows += ran.rows
+    assert len(rows) > 20
+    rows += drained(tmp_path / "state", aggs=aggs)
+    expected = windowed_rows([row for part in given for row in part], **query)
+    assert len(rows) == len(expected)
+    assert_same(fold(emitted(rows)), expected)
 
 
 def test_a_file_sink_and_a_drained_checkpoint_fold_to_what_the_batch_dataframe_gives(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from slicewise.spark.batch import Windowed
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Following, Overlapping
 from slicewise.windows import Window
-from tests.spark.support import answers, assert_same, events, frame_of
+from tests.spark.support import answers, assert_same, events, every_aggregate, frame_of
 
 FREE = [
     sw.sliding(10, 3),
@@ -88,12 +87,7 @@ def test_a_condition_may_be_a_function_of_any_column(spark: Any) -> None:
 def test_every_aggregate_is_the_same_as_its_slow_twin(spark: Any) -> None:
     rows = events(90, seed=6)
     frame = frame_of(spark, rows)
-    aggs = []
-    for number, registered in enumerate(sw.agg.REGISTRY):
-        agg = copy.copy(registered)
-        names = {"x": "s" if agg.name == "concat" else "x", "y": "km"}
-        agg.columns = tuple(names[column] for column in agg.columns)
-        aggs.append(agg.alias(f"a{number}"))
+    aggs = every_aggregate()
     for some in ([a for a in aggs if a.commutative], [a for a in aggs if not a.commutative]):
         check(frame, rows, [sw.sliding(30, 20)], some)
 

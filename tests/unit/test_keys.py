@@ -94,6 +94,19 @@ def test_texts_of_any_length_are_taken_whole() -> None:
     coded(Keys(["k"]), [pa.array(texts), pa.array(texts[::-1])])
 
 
+@pytest.mark.parametrize("spread", [-1, 3 << 20])
+def test_texts_that_differ_in_one_byte_are_different(
+    monkeypatch: pytest.MonkeyPatch, spread: int
+) -> None:
+    monkeypatch.setattr(TextTable, "spread", spread)
+    texts = [
+        "a" * place + "b" + "a" * (length - place - 1)
+        for length in range(27)
+        for place in range(max(length, 1))
+    ]
+    coded(Keys(["k"]), [pa.array(texts), pa.array([*texts[::-1], *("a" * n for n in range(27))])])
+
+
 @pytest.mark.parametrize("values", [["b", None, "a"], [5, None, 7]])
 def test_keys_with_and_without_a_dictionary_are_the_same(values: list[Any]) -> None:
     plain = pa.array(values)

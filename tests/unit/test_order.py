@@ -68,6 +68,22 @@ def test_events_that_wait_are_counted_as_rows_and_leave_with_the_watermark() -> 
     assert op.stats.stored_rows == 0
 
 
+def test_long_ranges_of_events_are_added_in_their_order() -> None:
+    aggs = [sw.agg.first("x"), sw.agg.last("x"), sw.agg.collect("x"), sw.agg.argmax("x", "i")]
+    for size in (1, 63, 64, 65, 300):
+        op = sw.Operator(windows=[sw.tumbling(1000)], aggs=aggs, time="t", ordered=True)
+        x = [None if n % 7 == 3 else float(n % 50) for n in range(size)]
+        op.process({"t": list(range(size)), "x": x, "i": list(range(size))})
+        known = [value for value in x if value is not None]
+        (result,) = op.advance(1000)
+        assert result.values == {
+            "x_first": known[0],
+            "x_last": known[-1],
+            "x_collect": known,
+            "x_argmax": x.index(max(known)),
+        }
+
+
 def test_arrays_may_be_used_again_after_they_were_processed() -> None:
     op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.last("x")], time="t")
     given_ = stream(0, 10)

@@ -65,7 +65,9 @@ class Batch:
         marks = {number: mark[rows] for number, mark in self.marks.items()}
         objects = None if self.objects is None else self.objects[rows]
         ordered = self.ordered and isinstance(rows, slice)
-        low, high = (times[:1], times[-1:]) if ordered else (times, times)
+        low, high = INFINITY, -INFINITY
+        if len(times):
+            low, high = (times[0], times[-1]) if ordered else (times.min(), times.max())
         return Batch(
             times,
             self.keys[: len(times)] if self.single else self.keys[rows],
@@ -73,8 +75,8 @@ class Batch:
             None,
             marks,
             self.arrival,
-            int(low.min(initial=INFINITY)),
-            int(high.max(initial=-INFINITY)),
+            int(low),
+            int(high),
             objects,
             ordered,
         )
@@ -297,10 +299,11 @@ def _split(batch: Batch, point: int) -> tuple[list[Batch], list[Batch]]:
     if batch.low >= point:
         return [], [batch]
     count = int(np.searchsorted(batch.times, point))
-    rest = batch.take(slice(count, None))
-    if 4 * len(rest) < len(batch):
+    if 4 * (len(batch) - count) < len(batch):
         # A small rest must not keep the arrays of the whole.
-        rest = replace(rest.take(np.arange(len(rest))), ordered=True)
+        rest = replace(batch.take(np.arange(count, len(batch))), ordered=True)
+    else:
+        rest = batch.take(slice(count, None))
     return [batch.take(slice(0, count))], [rest]
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
 from slicewise.errors import ColumnError, ColumnTypeError
+from slicewise.slicing.runs import run
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,9 +166,7 @@ def usable_times(column: Column, name: str) -> Times:
     if not len(values):
         return Times(np.empty(0, np.int64), None, 0, 0)
     reach = LATEST * divide // multiply
-    ordered = never_falls(values)
-    low, high = (values[0], values[-1]) if ordered else (values.min(), values.max())
-    low, high = int(low), int(high)
+    low, high, ordered = bounds_of_times(values)
     if low <= -reach or high >= reach:
         inside = (values > -reach) & (values < reach)
         valid = inside if valid is None else valid & inside
@@ -179,6 +179,25 @@ def usable_times(column: Column, name: str) -> Times:
     if valid is not None:
         return Times(times, None, *_reach(times)) if valid.all() else Times(times, valid, 0, 0)
     return Times(times, None, low * multiply // divide, high * multiply // divide, ordered)
+
+
+def bounds_of_times(values: np.ndarray) -> tuple[int, int, bool]:
+    """The least and the greatest of some values, and whether each is at least the one before."""
+    if values.dtype == np.int64 and values.flags.c_contiguous:
+        low, high, falls = run(look_over)(values)
+        return int(low), int(high), not falls
+    return int(values.min()), int(values.max()), never_falls(values)
+
+
+@kernel
+def look_over(values: Any) -> Any:
+    """The least, the greatest, and whether there is one below the one before."""
+    low, high, falls = values[0], values[0], False
+    for i in range(1, values.shape[0]):
+        low = min(low, values[i])
+        high = max(high, values[i])
+        falls |= values[i] < values[i - 1]
+    return low, high, falls
 
 
 def never_falls(values: np.ndarray) -> bool:

@@ -12,6 +12,7 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.band_closing import close
 from slicewise.slicing.bands import Bands
 from slicewise.slicing.batches import Batch, Grouped
+from slicewise.slicing.cell_slicer import slice_alone
 from slicewise.slicing.cutting import cut_by, kept_by
 from slicewise.slicing.emission import Blocks
 from slicewise.slicing.runs import Runs, run
@@ -145,7 +146,11 @@ class FreeTrack(Track):
             return
         keys = batch.keys if self.runs.keys > 1 else None
         reach = (batch.low, batch.high)
-        sliced = slice_free(self.runs, self.edges, batch.times, reach, None, keys, batch.wanted)
+        if keys is None and batch.wanted is None:
+            sliced = slice_alone(self.runs, self.edges, batch.times, reach)
+        else:
+            given = (batch.times, reach, None, keys, batch.wanted)
+            sliced = slice_free(self.runs, self.edges, *given)
         self.store.add(sliced, batch.columns)
         self.store.touch(batch.times, keys)
 

@@ -93,16 +93,21 @@ class OrderTrack(Track):
             self.add_in_order(Grouped.of(batch))
 
     def add_in_order(self, grouped: Grouped) -> None:
-        batch = grouped.batch
+        batch, groups = grouped.batch, (grouped.present, grouped.starts)
         self.admit()
+        if self._bare(batch):
+            low = int(self.seen[0])
+            self.seen[0] = low + len(batch)
+            reach = (low, low + len(batch) - 1)
+            self.store.add(
+                slice_sorted(self.runs, self.edges, None, reach, batch.times, groups), batch.columns
+            )
+            return
         positions = np.empty(len(batch), np.int64)
-        run(triggers.number_rows)(grouped.present, grouped.starts, self.seen, positions)
+        run(triggers.number_rows)(*groups, self.seen, positions)
         heads = {number: self._heads(number, grouped, positions) for number in self.flags}
         cuts = self._cuts(grouped, positions, heads)
-        reach = (
-            (positions[0], positions[-1]) if batch.single else (positions.min(), positions.max())
-        )
-        groups = (grouped.present, grouped.starts)
+        reach = (int(positions.min()), int(positions.max()))
         sliced = slice_sorted(self.runs, self.edges, positions, reach, batch.times, groups, cuts)
         self.store.add(sliced, batch.columns)
         self.store.touch(positions, batch.keys if self.runs.keys > 1 else None)
@@ -111,6 +116,10 @@ class OrderTrack(Track):
             self._grow(number)
             self.flags[number][sliced.born] = False
             self.flags[number][slots[marked]] = True
+
+    def _bare(self, batch: Batch) -> bool:
+        """Whether nobody has to know the position of each row: one key, and counts alone."""
+        return batch.single and not self.flags and not self.users and self.store.tree is None
 
     def admit(self) -> None:
         """Make room for the keys that there are."""

@@ -19,16 +19,16 @@ def slice_sessions(
     runs: Runs, gap: int, times: np.ndarray, keys: np.ndarray | None, wanted: Any
 ) -> Sliced:
     """Put events into sessions by the smallest gap."""
-    return resumed(runs, times, into_sessions, (times, keys, wanted, gap))
+    return resumed(runs, len(times), into_sessions, (times, keys, wanted, gap))
 
 
 def slice_sorted_sessions(
     runs: Runs, gap: int, times: np.ndarray, groups: tuple[np.ndarray, np.ndarray]
 ) -> Sliced:
-    """The same for events by key and in the order of time: each session takes a range of them."""
+    """The same for events by key: each session takes ranges of them, long ones in order."""
     begins, tally = np.empty(len(times), np.int64), np.zeros(1, np.int64)
     given = (times, *groups, gap, begins, tally)
-    found = resumed(runs, times, into_session_ranges, given)
+    found = resumed(runs, len(times), into_session_ranges, given)
     count = int(tally[0])
     return Sliced(
         found.slots[:count], found.born, found.merged, np.append(begins[:count], len(times))
@@ -116,7 +116,7 @@ def into_session_ranges(
     older: Any,
     newer: Any,
 ) -> Any:
-    """Sessions of events in order: ranges of them begin at `begins` and go to `slots`."""
+    """Sessions of events by key: ranges of them begin at `begins` and go to `slots`."""
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
@@ -129,15 +129,15 @@ def into_session_ranges(
             )
             if place < 0:
                 return i
-            until = stop[place]
-            newest = place == offset[k] + size[k] - 1
+            since, until = start[place], stop[place]
+            # Only the last session may grow without a look at the one after it.
+            reach = gap if place == offset[k] + size[k] - 1 else 0
             past = i + 1
             while past < end:
                 t = times[past]
-                if t > until:
-                    if not newest or t - until > gap:
-                        break
-                    until = t
+                if t < since or t - until > reach:
+                    break
+                until = max(until, t)
                 past += 1
             here = slot[place]
             stop[place] = until

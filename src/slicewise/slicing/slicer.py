@@ -100,10 +100,11 @@ class Edges:
         counts = (np.floor_divide(high - self.phases, self.steps) - first + 2).astype(np.int64)
         ends = np.cumsum(counts)
         index = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
-        edges = np.repeat(first * self.steps + self.phases, counts) + index * np.repeat(
-            self.steps, counts
-        )
-        edges = np.unique(np.concatenate([edges, self.singles]).astype(self.steps.dtype))
+        begins = np.repeat(first * self.steps + self.phases, counts)
+        listed = begins + index * np.repeat(self.steps, counts)
+        edges: np.ndarray = np.concatenate([listed, self.singles]).astype(self.steps.dtype)
+        edges.sort()  # quicker than the hash table of `numpy.unique`
+        edges = edges[np.append(True, edges[1:] > edges[:-1])[: len(edges)]]
         # Every progression has its first edge after `high`, but only the first of all is complete.
         first = max(edges.searchsorted(low, "right") - 1, 0)
         return edges[first : edges.searchsorted(high, "right") + 1]
@@ -132,7 +133,8 @@ def _fused(progressions: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     steps, phases = np.array(progressions).reshape(-1, 2).T
     known = np.unique(steps)
     # Few steps are multiples of another; only their progressions have to be looked at.
-    multiple = known[(known[:, None] % known[None, :] == 0).sum(axis=1) > 1]
+    large, small = known[known >= 2 * known[:1]], known[2 * known <= known[-1:]]
+    multiple = large[((large[:, None] % small == 0) & (large[:, None] > small)).any(axis=1)]
     kept = []
     for progression, suspect in zip(progressions, np.isin(steps, multiple), strict=True):
         step, phase = progression
@@ -159,13 +161,13 @@ def slice_free(
     first and last event times only when `times` are given; no `keys` stand for one key.
     """
     given = (at, times, keys, wanted, bounds_for(edges, reach, len(at)))
-    return resumed(runs, at, into_slices, given)
+    return resumed(runs, len(at), into_slices, given)
 
 
 def slice_sorted(
     runs: Runs,
     edges: Edges,
-    at: np.ndarray,
+    at: np.ndarray | None,
     reach: tuple[Any, Any],
     times: np.ndarray | None,
     groups: tuple[np.ndarray, np.ndarray],
@@ -174,13 +176,14 @@ def slice_sorted(
     """The same for events whose measure never falls: each slice takes a range of them.
 
     `groups` are the keys that occur and where the events of each begin; marked events of `cuts`
-    begin a slice too.
+    begin a slice too. Without `at`, the measures are all numbers within `reach`.
     """
-    cut = None if cuts is None else np.append(np.flatnonzero(cuts), len(at))
-    given = (at, times, *groups, cut, bounds_for(edges, reach, len(at)))
-    found = resumed(runs, at, into_ranges, given)
+    size = int(groups[1][-1])
+    cut = None if cuts is None else np.append(np.flatnonzero(cuts), size)
+    given = (at, reach[0], times, *groups, cut, bounds_for(edges, reach, size))
+    found = resumed(runs, size, into_ranges, given)
     slots, begins = found.merged
-    return Sliced(slots, found.born, (slots[:0], slots[:0]), np.append(begins, len(at)))
+    return Sliced(slots, found.born, (slots[:0], slots[:0]), np.append(begins, size))
 
 
 def bounds_for(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.ndarray, ...]:
@@ -191,9 +194,8 @@ def bounds_for(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.nd
     return listed, edges.steps, edges.phases, edges.singles
 
 
-def resumed(runs: Runs, at: np.ndarray, item: Kernel, given: tuple[Any, ...]) -> Sliced:
-    """Run a slicing kernel; it stops when there is no room, and goes on when there is more."""
-    n = len(at)
+def resumed(runs: Runs, n: int, item: Kernel, given: tuple[Any, ...]) -> Sliced:
+    """Run a slicing kernel for `n` events; it stops when there is no room, and then goes on."""
     slots, born, older, newer = runs.scratch(n)
     runs.cursors[BORN] = runs.cursors[MERGED] = 0
     done = 0
@@ -234,6 +236,46 @@ def bounds_of(t: Any, bounds: Any) -> Any:
     if high == t:
         high = t + 1  # past the last edge of all; nothing there is in a window
     return low, high
+
+
+@kernel
+def place_in_slices(
+    t: Any,
+    k: int,
+    edge: Any,
+    next_edge: Any,
+    bounds: Any,
+    cursors: Any,
+    index: Any,
+    pool: Any,
+    free: Any,
+    rows: Any,
+    born: Any,
+) -> Any:
+    """The place of the slice that an event belongs to, -1 without room; and the edges looked at."""
+    offset, size, room = index
+    start, stop, slot = pool
+    position = size[k]
+    if position > 0:
+        tail = offset[k] + position - 1
+        if t >= start[tail]:
+            if t < stop[tail]:
+                return tail, edge, next_edge
+        else:
+            found = near_at_most(start, offset[k], tail, t)
+            if found >= offset[k] and t < stop[found]:
+                return found, edge, next_edge
+            position = found + 1 - offset[k]
+    if not edge <= t < next_edge:
+        edge, next_edge = bounds_of(t, bounds)
+    place = open_place(k, position, cursors, index, pool, free)
+    if place >= 0:
+        start[place] = edge
+        stop[place] = next_edge
+        rows[slot[place]] = 0
+        born[cursors[2]] = slot[place]
+        cursors[2] += 1
+    return place, edge, next_edge
 
 
 @kernel
@@ -280,40 +322,22 @@ def into_slices(
                 early = min(early, times[i])
                 late = max(late, times[i])
             continue
-        place = -1
-        position = size[k]
-        if position > 0:
-            tail = offset[k] + position - 1
-            if t >= start[tail]:
-                if t < stop[tail]:
-                    place = tail
-            else:
-                found = near_at_most(start, offset[k], tail, t)
-                if found >= offset[k] and t < stop[found]:
-                    place = found
-                position = found + 1 - offset[k]
+        made = cursors[2]
+        place, edge, next_edge = place_in_slices(
+            t, k, edge, next_edge, bounds, cursors, index, pool, free, rows, born
+        )
         if place < 0:
-            if not edge <= t < next_edge:
-                edge, next_edge = bounds_of(t, bounds)
-            place = open_place(k, position, cursors, index, pool, free)
-            if place < 0:
-                if count > 0:
-                    rows[here] += count
-                    if times is not None:
-                        first[here], last[here] = early, late
-                return i
-            start[place] = edge
-            stop[place] = next_edge
-            rows[slot[place]] = 0
-            if times is not None:
-                first[slot[place]] = times[i]
-                last[slot[place]] = times[i]
-            born[cursors[2]] = slot[place]
-            cursors[2] += 1
+            if count > 0:
+                rows[here] += count
+                if times is not None:
+                    first[here], last[here] = early, late
+            return i
         there = slot[place]
         slots[i] = there
         rows[there] += 1
         if times is not None:
+            if made < cursors[2]:
+                first[there], last[there] = times[i], times[i]
             first[there] = min(first[there], times[i])
             last[there] = max(last[there], times[i])
         # A late event is an exception: the slice of those in order stays at hand.
@@ -334,8 +358,17 @@ def into_slices(
 
 
 @kernel
+def measure_of(i: int, at: Any, lowest: Any) -> Any:
+    """The measure of event `i`, which without `at` is the next one after that of the one before."""
+    if at is None:
+        return lowest + i
+    return at[i]
+
+
+@kernel
 def into_ranges(
     at: Any,
+    lowest: Any,
     times: Any,
     present: Any,
     starts: Any,
@@ -359,13 +392,13 @@ def into_ranges(
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
-    edge, next_edge = at[0], at[0]
+    edge, next_edge = lowest, lowest
     c = 0
     for g in range(present.shape[0]):
         k, end = present[g], starts[g + 1]
         i = max(starts[g], begin)
         while i < end:
-            t = at[i]
+            t = measure_of(i, at, lowest)
             cut = False
             if cuts is not None:
                 while cuts[c] < i:
@@ -397,8 +430,11 @@ def into_ranges(
                 born[cursors[2]] = slot[place]
                 cursors[2] += 1
             past = end
-            if at[end - 1] >= stop[place]:
-                past = first_at_least(at, i, end, stop[place])
+            if measure_of(end - 1, at, lowest) >= stop[place]:
+                if at is None:
+                    past = stop[place] - lowest
+                else:
+                    past = first_at_least(at, i, end, stop[place])
             if cuts is not None:
                 past = min(past, cuts[c + 1] if cut else cuts[c])
             there = slot[place]
@@ -409,4 +445,4 @@ def into_ranges(
             newer[cursors[3]] = i
             cursors[3] += 1
             i = past
-    return at.shape[0]
+    return starts[present.shape[0]]

@@ -23,6 +23,7 @@ from slicewise.slicing.slicer import Sliced
 from slicewise.slicing.tree import Tree
 
 ROWS = parts.rows()
+LONG = 64  # events in a range that is worth to be halved
 
 
 class Store:
@@ -270,10 +271,22 @@ def add_events(X: Any, valid: Any, slots: Any, S: Any) -> None:
 
 @kernel
 def add_ranges(X: Any, valid: Any, slots: Any, begins: Any, S: Any) -> None:
-    """Add each range of events to the state of its slot."""
+    """Add each range of events to the state of its slot.
+
+    The two halves of a long one are added up side by side, as neither has to wait for the other.
+    """
     for j in range(slots.shape[0]):
-        state = load(S, slots[j])
-        for i in range(begins[j], begins[j + 1]):
+        state, later = load(S, slots[j]), identity()
+        begin, end = begins[j], begins[j + 1]
+        half = (end - begin) >> 1 if end - begin >= LONG else 0
+        for i in range(begin, begin + half):
+            if valid is None or valid[i]:
+                state = combine(state, lift(X, i))
+            if valid is None or valid[i + half]:
+                later = combine(later, lift(X, i + half))
+        if half > 0:
+            state = combine(state, later)
+        for i in range(begin + 2 * half, end):
             if valid is None or valid[i]:
                 state = combine(state, lift(X, i))
         store(S, slots[j], state)

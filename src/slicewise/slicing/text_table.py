@@ -80,7 +80,7 @@ class TextTable(KeyTable):
     ) -> tuple[int, int]:
         known = (self.hashes, self.ends, self.data)
         more = (self.table, known, codes)
-        stop, self.size = run(code_marks)(*given, valid, self.null, *more, done, self.size)
+        stop, self.size, _ = run(code_marks)(*given, valid, self.null, *more, done, self.size)
         # Each step is a loop of its own, in which the processor waits for many keys at once.
         if run(unlike)(*given[1:], *known[1:], codes, done, stop, self.null)[0]:
             stop, self.size = run(code_again)(*given, *more, done, stop, self.size)
@@ -132,18 +132,39 @@ def word_at(data: Any, at: Any) -> Any:
 
 
 @kernel
+def put_word(data: Any, at: Any, word: Any) -> None:
+    """The same the other way: one store."""
+    data[at] = np.uint8(word)
+    data[at + np.uint64(1)] = np.uint8(word >> np.uint64(8))
+    data[at + np.uint64(2)] = np.uint8(word >> np.uint64(16))
+    data[at + np.uint64(3)] = np.uint8(word >> np.uint64(24))
+    data[at + np.uint64(4)] = np.uint8(word >> np.uint64(32))
+    data[at + np.uint64(5)] = np.uint8(word >> np.uint64(40))
+    data[at + np.uint64(6)] = np.uint8(word >> np.uint64(48))
+    data[at + np.uint64(7)] = np.uint8(word >> np.uint64(56))
+
+
+# Texts are taken by words of eight bytes; the last one reaches back into the one before it.
+
+
+@kernel
 def mark_texts(ends: Any, data: Any, spread: int, marks: Any) -> None:
     """A hash of each text."""
     for i in range(marks.shape[0]):
         at, end = np.uint64(ends[i]), np.uint64(ends[i + 1])
         mark = (end - at) * np.uint64(0xD6E8FEB86659FD93)
-        while at + np.uint64(8) <= end:
-            mark = (mark ^ word_at(data, at)) * np.uint64(0x9E3779B97F4A7C15)
+        word = np.uint64(8)
+        if at + word <= end:
+            while at + word < end:
+                mark = (mark ^ word_at(data, at)) * np.uint64(0x9E3779B97F4A7C15)
+                mark ^= mark >> np.uint64(32)
+                at += word
+            mark = (mark ^ word_at(data, end - word)) * np.uint64(0x9E3779B97F4A7C15)
             mark ^= mark >> np.uint64(32)
-            at += np.uint64(8)
-        while at < end:
-            mark = (mark ^ np.uint64(data[at])) * np.uint64(1099511628211)
-            at += np.uint64(1)
+        else:
+            while at < end:
+                mark = (mark ^ np.uint64(data[at])) * np.uint64(1099511628211)
+                at += np.uint64(1)
         marks[i] = np.int64(mark * np.uint64(0x9E3779B97F4A7C15)) & spread
 
 
@@ -172,41 +193,63 @@ def code_marks(
     done: int,
     size: int,
 ) -> Any:
-    """Codes of texts by their marks alone; stops when the table is half full."""
+    """Codes of texts by their marks alone; stops when the table is half full.
+
+    Where the processor has to wait for the table, it waits for that of some hundred texts at once,
+    in loops that do nothing else; what they find is of no use but to keep them.
+    """
     hashes = known[0]
     mask = table.shape[0] - 1
-    for i in range(done, marks.shape[0]):
-        if valid is not None and not valid[i]:
-            codes[i] = null
-            continue
-        mark = marks[i]
-        place = np.uint64((mark >> 20) & mask)
-        code = table[place]
-        while code >= 0 and hashes[np.uint64(code)] != mark:
-            place = (place + np.uint64(1)) & np.uint64(mask)
+    touched = 0
+    for begin in range(done, marks.shape[0], TILE):
+        end = min(begin + TILE, marks.shape[0])
+        for i in range(begin, end if table.shape[0] > IN_CACHE else begin):
+            touched += table[np.uint64((marks[i] >> 20) & mask)]
+        for i in range(begin, end if table.shape[0] > IN_CACHE else begin):
+            touched += hashes[np.uint64(max(table[np.uint64((marks[i] >> 20) & mask)], 0))]
+        for i in range(begin, end):
+            if valid is not None and not valid[i]:
+                codes[i] = null
+                continue
+            mark = marks[i]
+            place = np.uint64((mark >> 20) & mask)
             code = table[place]
-        if code < 0:
-            if 2 * size >= mask:
-                return i, size
-            code = size
-            table[place] = code
-            put_text(i, marks, ends, data, known, code)
-            size += 1
-        codes[i] = code
-    return marks.shape[0], size
+            while code >= 0 and hashes[np.uint64(code)] != mark:
+                place = (place + np.uint64(1)) & np.uint64(mask)
+                code = table[place]
+            if code < 0:
+                if 2 * size >= mask:
+                    return i, size, touched
+                code = size
+                table[place] = code
+                put_text(i, marks, ends, data, known, code)
+                size += 1
+            codes[i] = code
+    return marks.shape[0], size, touched
 
 
 @kernel
 def same_text(i: int, ends: Any, data: Any, known_ends: Any, known_data: Any, code: int) -> Any:
     """Whether text `i` is that of a code."""
-    begin, first = ends[i], known_ends[code]
-    length = ends[i + 1] - begin
-    if known_ends[code + 1] - first != length:
+    row, other = np.uint64(i), np.uint64(code)
+    one, word = np.uint64(1), np.uint64(8)
+    at, first = np.uint64(ends[row]), np.uint64(known_ends[other])
+    length = np.uint64(ends[row + one]) - at
+    if np.uint64(known_ends[other + one]) - first != length:
         return False
-    different = 0
-    for k in range(np.uint64(length)):
-        different |= data[np.uint64(begin) + k] ^ known_data[np.uint64(first) + k]
-    return different == 0
+    different = np.uint64(0)
+    k = np.uint64(0)
+    if length >= word:
+        while k + word < length:
+            different |= word_at(data, at + k) ^ word_at(known_data, first + k)
+            k += word
+        k = length - word
+        different |= word_at(data, at + k) ^ word_at(known_data, first + k)
+    else:
+        while k < length:
+            different |= np.uint64(data[at + k] ^ known_data[first + k])
+            k += one
+    return different == np.uint64(0)
 
 
 @kernel
@@ -277,19 +320,24 @@ def code_again(
 
 @kernel
 def copy_texts(codes: Any, known_ends: Any, known_data: Any, ends: Any, data: Any) -> None:
-    """The texts of codes, one after the other. Those of codes in sequence are copied as one."""
-    n = codes.shape[0]
-    i, at = 0, 0
+    """The texts of codes, one after the other."""
+    one, word = np.uint64(1), np.uint64(8)
+    at = np.uint64(0)
     ends[0] = 0
-    while i < n:
-        first = known_ends[codes[i]]
-        apart = at - first
-        code = codes[i]
-        while i < n and codes[i] == code:
-            code += 1
-            i += 1
-            ends[i] = known_ends[code] + apart
-        length = known_ends[code] - first
-        for k in range(np.uint64(length)):
-            data[np.uint64(at) + k] = known_data[np.uint64(first) + k]
+    for i in range(codes.shape[0]):
+        code = np.uint64(codes[i])
+        first = np.uint64(known_ends[code])
+        length = np.uint64(known_ends[code + one]) - first
+        k = np.uint64(0)
+        if length >= word:
+            while k + word < length:
+                put_word(data, at + k, word_at(known_data, first + k))
+                k += word
+            k = length - word
+            put_word(data, at + k, word_at(known_data, first + k))
+        else:
+            while k < length:
+                data[at + k] = known_data[first + k]
+                k += one
         at += length
+        ends[i + 1] = at

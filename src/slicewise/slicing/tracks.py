@@ -190,7 +190,8 @@ class SessionTrack(Track):
         )
 
     def add(self, batch: Batch) -> None:
-        if self._alone(batch):
+        if self.runs.keys == 1 and batch.wanted is None:
+            # Late events mostly stay within the session of those before them.
             self.add_in_order(Grouped.alone(batch))
             return
         keys = batch.keys if self.runs.keys > 1 else None
