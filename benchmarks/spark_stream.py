@@ -36,7 +36,8 @@ SCHEMA = "k bigint, t timestamp, x double"
 BEGIN = 1_700_000_000
 DELAY = "10 seconds"
 WARM = 2  # micro-batches that do not count
-PATIENCE = 240  # seconds after which a stream is stopped, once a micro-batch of it has counted
+PATIENCE = 240  # seconds after which a stream is stopped, once so many micro-batches have counted
+LEAST = 3
 PAGE = DOCS / "spark-stream.md"
 
 
@@ -130,7 +131,7 @@ class Bench:
             stopped = False
             while not stopped and not query.awaitTermination(1):
                 late = time.perf_counter() - begin > PATIENCE
-                stopped = late and len(steps_of(query)) > WARM
+                stopped = late and len(steps_of(query)) >= WARM + LEAST
             query.stop()
             steps = steps_of(query)
         counted = steps[WARM:] or steps
@@ -329,9 +330,10 @@ TEXT = """# Spark streaming
 Written by `./run bench spark-stream`, each section when it was run last. `local[2]`,
 `availableNow`, RocksDB state, noop sink, files of a thousand events a second with random keys,
 without the first {warm} micro-batches; the rival is Spark's own `window()`. A stream that runs for
-more than {patience} seconds is stopped once a micro-batch has counted, and its figure says how many
-did. Short streams run several times, in turns with the rival, and the best run of each counts.
-State is the size of RocksDB's files when they have been compacted. Answers are compared first.
+more than {patience} seconds is stopped once {least} micro-batches have counted, and its figure
+says how many did. Short streams run several times, in turns with the rival, and the best run of
+each counts. State is the size of RocksDB's files when they have been compacted. Answers are
+compared first.
 
 ![Events per second, times those of Spark's window()](spark-stream.png)
 """
@@ -345,7 +347,7 @@ def write(name: str, where: str, report: Report, begin: int) -> None:
     table = Report(report.title, report.rows[begin:]).markdown()
     parts[title] = f"\n{textwrap.fill(where + '.', 100)}\n\n{table}"
     known = [f"## {title}\n{parts[title]}" for title in SECTIONS.values() if title in parts]
-    text = TEXT.format(warm=WARM, patience=PATIENCE) + "\n" + "\n".join(known)
+    text = TEXT.format(warm=WARM, patience=PATIENCE, least=LEAST) + "\n" + "\n".join(known)
     DOCS.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(text, encoding="utf-8")
     plot(text)
