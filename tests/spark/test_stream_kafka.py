@@ -22,6 +22,28 @@ pytestmark = pytest.mark.slow
 WINDOWS = [sw.sliding(30, every=10), sw.session(3), sw.tumbling(sw.rows(4))]
 AGGS = [sw.agg.sum("x"), sw.agg.last("s"), sw.agg.count()]
 
+# The newest connector that there is, and the broker of the version that it is made for. One of the
+# connector's parts has not changed since 4.0 and is not everywhere in later versions.
+FETCH = """
+import sys
+import warnings
+
+warnings.simplefilter("ignore")
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+spark = builder.config("spark.jars.ivy", sys.argv[1]).getOrCreate()
+token = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
+for package in (
+    f"org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0?exclude={token}",
+    f"{token}:4.0.0?transitive=false",
+    "org.apache.kafka:kafka_2.13:3.9.2",
+):
+    spark.sql(f"ADD JAR ivy://{package}")
+spark.stop()
+"""
+CONNECTOR = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
+
 SCRIPT = f"""
 import base64
 import json
@@ -39,26 +61,23 @@ import slicewise as sw
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-folder = Path(sys.argv[1])
-# The newest connector that there is, and the broker of the version that it is made for.
-packages = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0,org.apache.kafka:kafka_2.13:3.9.2"
+folder, fetched = Path(sys.argv[1]), sorted(Path(sys.argv[2]).glob("*.jar"))
+connector = [str(jar) for jar in fetched if any(part in jar.name for part in {CONNECTOR})]
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.ui.enabled", "false")
     .config("spark.ui.showConsoleProgress", "false")
     .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.jars.packages", packages)
+    .config("spark.jars", ",".join(connector))
     .getOrCreate()
 )
 spark.sparkContext.setLogLevel("ERROR")
 
 
 def broker():
-    # Spark has fetched what it needs and has the rest itself.
-    known = spark.sparkContext.getConf().get("spark.jars").split(",")
-    own = Path(pyspark.__file__).parent / "jars" / "*"
+    # Spark has what is still missing.
+    jars = [*map(str, fetched), str(Path(pyspark.__file__).parent / "jars" / "*")]
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-    jars = [*(jar.removeprefix("file:") for jar in known), str(own)]
     start = [java, "-Xmx512m", "-cp", ":".join(jars)]
     ports = []
     for _ in range(2):
@@ -129,21 +148,30 @@ spark.stop()
 """
 
 
+def run(script: str, folder: Path, *arguments: Path) -> None:
+    """Run a script in a process of its own."""
+    path = folder / "script.py"
+    path.write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, path, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout.decode()[-3000:]
+
+
 def test_events_of_a_topic_give_the_answer_of_the_same_events_as_a_table(tmp_path: Path) -> None:
     rows = [{**row, "y": None} for row in disordered(events(160, seed=41), 41, 30)]
     lines = [json.dumps(row) for row in rows]
     lines.insert(50, "no event at all")
     (tmp_path / "parts.json").write_text(json.dumps([lines[:90], lines[90:]]), encoding="utf-8")
-    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py"), str(tmp_path)],
-        cwd=tmp_path,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
-        stderr=subprocess.PIPE,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    fetched = Path.home() / ".cache" / "slicewise-kafka"
+    run(FETCH, tmp_path, fetched)
+    run(SCRIPT, tmp_path, tmp_path, fetched / "jars")
     first = pq.read_table(tmp_path / "emitted").to_pylist()
     last = pq.read_table(tmp_path / "left").to_pylist()
     lost = {row["id"] for row in late(row for row in first if (row["late"] or {}).get("t"))}
