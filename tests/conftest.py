@@ -3,7 +3,6 @@
 import os
 import sys
 
-import pytest
 from hypothesis import settings
 
 # The first call of a compiled function takes seconds, so a deadline per example would only measure
@@ -15,10 +14,3 @@ settings.load_profile("ci" if os.environ.get("CI", "").lower() in ("1", "true") 
 # Otherwise Spark starts its workers with the first python3 in PATH, which may lack the packages.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what needs Spark in one process: starting a session is slow."""
-    for item in items:
-        if "spark" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("spark"))
