@@ -23,7 +23,7 @@ from slicewise.spark.states import SLICE, state_names, state_type
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Row, events, windows
 from slicewise.windows import Cumulate, Fixed, Periodic, Window
-from tests.spark.support import assert_same
+from tests.spark.support import Slow, Touchy, assert_same
 
 TYPES = {
     "k": pa.string(),
@@ -225,40 +225,6 @@ def test_rolling_answers_rows_without_a_time_with_nulls() -> None:
         made = run(RollOrdered(query, (sw.spans.span(5),), 5, new, cut=False), table_of(rows), size)
         found = [row["x_sum_5"] for batch in made for row in batch.to_pylist()]
         assert found == [None, 2, None]
-
-
-class Touchy(sw.Aggregate):
-    """A sum of which one method fails when numbers are too large."""
-
-    commutative = True
-
-    def __init__(self, column: str, method: str) -> None:
-        super().__init__(column)
-        self.lifted = 50.0 if method == "lift" else 1e9
-        self.combined = 30.0 if method == "combine" else 1e9
-        self.lowered = 30.0 if method == "lower" else 1e9
-
-    def identity(self) -> float:
-        return 0.0
-
-    def lift(self, value: Any) -> Any:
-        if value > self.lifted:
-            raise ValueError("too much for lift")
-        return value + 0.0
-
-    def combine(self, older: float, newer: float) -> float:
-        if older + newer > self.combined:
-            raise ValueError("too much for combine")
-        return older + newer
-
-    def lower(self, state: float) -> float:
-        if state > self.lowered:
-            raise ValueError("too much for lower")
-        return state
-
-
-class Slow(Touchy):
-    compile = False
 
 
 def run_combined(query: Query, rows: list[Row], size: int) -> None:
