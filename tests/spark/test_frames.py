@@ -13,9 +13,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import slicewise as sw
-from slicewise.errors import AggregateError, CapabilityError, ColumnError, ColumnTypeError
+from slicewise.errors import (
+    AggregateError,
+    CapabilityError,
+    ColumnError,
+    ColumnTypeError,
+    SpanError,
+)
 from slicewise.spark.frames import NTZ_MICROSECONDS
-from tests.spark.support import Touchy, by_id, events, frame_of
+from tests.spark.support import Touchy, assert_same, by_id, events, frame_of
 
 DAY = 86_400_000_000
 
@@ -244,6 +250,10 @@ def test_explain_says_what_runs_where(frame: Any) -> None:
     assert "x_median: interpreted: it keeps every value" in combined
     ordered = text(windows=sw.session(5), aggs=sw.agg.sum("x"))
     assert "the edges of session_5 depend on the events" in ordered
+    assert "no merger runs" in apart
+    rolled = text(over=10, aggs=sw.agg.sum("x"))
+    for said in (native, combined, ordered, rolled):
+        assert "boundary aggregator (SBA)" in said
     assert "ranges of 160" in text(over=10, aggs=sw.agg.sum("x"))
     assert "not cut" in text(over=sw.rows(3), aggs=sw.agg.sum("x"))
 
@@ -347,3 +357,38 @@ def test_an_error_in_any_method_reaches_the_user_on_every_way(frame: Any, method
         with pytest.raises(PySparkException, match=f"too much for {method}") as caught:
             made.collect()
         assert "The aggregate 'x_touchy' failed for the key 'b'" in str(caught.value)
+
+
+def test_options_of_streams_are_checked_on_a_bounded_frame_and_change_nothing(frame: Any) -> None:
+    query: Any = {"by": "k", "time": "t", "aggs": sw.agg.sum("x")}
+    options: Any = {"watermark": 5, "buckets": 3, "max_ahead": None}
+    found, plain = (
+        sw.rolling(frame, over=10, **query, **options),
+        sw.rolling(frame, over=10, **query),
+    )
+    assert_same(by_id(found.collect()), by_id(plain.collect()))
+    for wrong, match in (
+        ({"watermark": "soon"}, "`watermark` is a length of time such as '10s'"),
+        ({"buckets": 0}, "`buckets` is a number of groups of keys, from 1 to 32768"),
+        ({"max_ahead": "far"}, "`max_ahead` is a length of time such as '10s'"),
+    ):
+        with pytest.raises(SpanError, match=match):
+            sw.rolling(frame, over=10, **query, **wrong)
+        with pytest.raises(SpanError, match=match):
+            sw.windowed(frame, windows=sw.tumbling(10), **query, **wrong)
+
+
+def test_mixed_windows_and_aggregates_scan_the_input_once(spark: Any, tmp_path: Any) -> None:
+    frame_of(spark, events(40, seed=1)).write.parquet(str(tmp_path / "events"))
+    stored = spark.read.parquet(str(tmp_path / "events"))
+    free, session = [sw.sliding(10, 5), sw.tumbling(7)], sw.session(4)
+    for windows, aggs in (
+        (free, [sw.agg.sum("x"), sw.agg.max("y")]),
+        (free, [sw.agg.sum("x"), sw.agg.median("x"), Longest("s")]),
+        ([*free, session], [sw.agg.sum("x"), sw.agg.median("x"), sw.agg.last("s")]),
+    ):
+        found = sw.windowed(stored, by="k", time="t", windows=windows, aggs=aggs)
+        assert found.count()
+        plan = found._jdf.queryExecution().executedPlan().toString()
+        # With adaptive execution a plan may be shown twice, as it was and as it is.
+        assert plan.split("== Initial Plan ==")[0].count("FileScan parquet") == 1
