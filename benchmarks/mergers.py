@@ -278,6 +278,9 @@ Written by `./run bench mergers`. {machine}, polars {polars}, bottleneck {bottle
 turns. Answers are compared before anything is timed.
 
 {table}
+The rows of moments time the merging of all ten of them, with the sum of squares as the result: the
+percentile estimate of `sw.agg.moments` is not in these times, as it would hide what merging costs.
+
 ![Throughput over the window size](throughput.png)
 
 ![Combines of the calling thread](latency.png)

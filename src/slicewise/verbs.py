@@ -60,6 +60,7 @@ def rolling(
     if is_spark(data):
         from slicewise.spark.rolling import rolling as bounded
         from slicewise.spark.rolling_stream import rolling_stream
+        from slicewise.spark.stream import Settings
 
         query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs}
         answered: Data
@@ -68,6 +69,7 @@ def rolling(
                 data, **query, more=(watermark, max_ahead, buckets, keep_late)
             )
         else:
+            Settings.of(watermark, max_ahead, buckets, keep_late)  # refuses what no stream takes
             answered = bounded(data, **query)
         return answered
     from slicewise.tables import table_of
@@ -141,6 +143,7 @@ def windowed(
     """
     if is_spark(data):
         from slicewise.spark.batch import windowed as bounded
+        from slicewise.spark.stream import Settings
         from slicewise.spark.windowed_stream import windowed_stream
 
         check_streaming(emit, lateness)
@@ -150,6 +153,7 @@ def windowed(
             settings = (watermark, max_ahead, buckets, keep_late)
             answered = windowed_stream(data, **query, lateness=lateness, emit=emit, more=settings)
         else:
+            Settings.of(watermark, max_ahead, buckets, keep_late)  # refuses what no stream takes
             answered = bounded(data, **query)
         return answered
     from slicewise.slicing.bounded import windowed_table

@@ -2,13 +2,14 @@
 
 import math
 import pickle
+from collections.abc import Callable
 from functools import reduce
 from itertools import product
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
@@ -17,6 +18,7 @@ from slicewise.aggregates.base import Aggregate, bound_columns, read
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError, OverflowedError
 from slicewise.testing.laws import fold_all, same
+from tests.unit import test_check_aggregate as broken
 
 # Sums of third powers of such numbers are exact in float64, so that laws do not meet rounding;
 # rounding has tests of its own.
@@ -47,48 +49,42 @@ def agree(agg: Aggregate, one: Any, other: Any) -> bool:
     return same(one, other) or same(agg.lower(one), agg.lower(other))
 
 
-@every_aggregate
-@given(data=st.data())
-def test_combine_is_associative(agg: Aggregate, data: st.DataObject) -> None:
-    runs = st.lists(events_of(agg), max_size=6)
-    a, b, c = (fold(agg, data.draw(runs)) for _ in range(3))
+# Each law, for an aggregate and events that are drawn: it holds or raises an `AssertionError`.
+Law = Callable[[Aggregate, st.DataObject], None]
+
+
+def draw_state(agg: Aggregate, data: st.DataObject, most: int) -> Any:
+    return fold(agg, data.draw(st.lists(events_of(agg), max_size=most)))
+
+
+def is_associative(agg: Aggregate, data: st.DataObject) -> None:
+    a, b, c = (draw_state(agg, data, 6) for _ in range(3))
     assert agree(agg, agg.combine(agg.combine(a, b), c), agg.combine(a, agg.combine(b, c)))
 
 
-@every_aggregate
-@given(data=st.data())
-def test_identity_is_neutral_on_both_sides(agg: Aggregate, data: st.DataObject) -> None:
-    state = fold(agg, data.draw(st.lists(events_of(agg), max_size=6)))
+def has_a_neutral_identity(agg: Aggregate, data: st.DataObject) -> None:
+    state = draw_state(agg, data, 6)
     assert agree(agg, agg.combine(agg.identity(), state), state)
     assert agree(agg, agg.combine(state, agg.identity()), state)
 
 
-@every_aggregate
-@given(data=st.data())
-def test_splitting_the_input_changes_nothing(agg: Aggregate, data: st.DataObject) -> None:
+def does_not_see_splits(agg: Aggregate, data: st.DataObject) -> None:
     runs = st.lists(events_of(agg), max_size=20)
     xs, ys = data.draw(runs), data.draw(runs)
     assert agree(agg, agg.combine(fold(agg, xs), fold(agg, ys)), fold(agg, xs + ys))
 
 
-@pytest.mark.parametrize("agg", [a for a in REGISTRY if a.invertible], ids=repr)
-@given(data=st.data())
-def test_invert_undoes_combine(agg: Aggregate, data: st.DataObject) -> None:
-    runs = st.lists(events_of(agg), max_size=10)
-    a, b = fold(agg, data.draw(runs)), fold(agg, data.draw(runs))
+def is_undone_by_invert(agg: Aggregate, data: st.DataObject) -> None:
+    a, b = draw_state(agg, data, 10), draw_state(agg, data, 10)
     assert agree(agg, agg.invert(agg.combine(a, b), a), b)
 
 
-@pytest.mark.parametrize("agg", [a for a in REGISTRY if a.commutative], ids=repr)
-@given(data=st.data())
-def test_what_is_said_to_commute_commutes(agg: Aggregate, data: st.DataObject) -> None:
-    runs = st.lists(events_of(agg), max_size=10)
-    a, b = fold(agg, data.draw(runs)), fold(agg, data.draw(runs))
+def commutes(agg: Aggregate, data: st.DataObject) -> None:
+    a, b = draw_state(agg, data, 10), draw_state(agg, data, 10)
     assert agree(agg, agg.combine(a, b), agg.combine(b, a))
 
 
-@pytest.mark.parametrize("agg", [a for a in REGISTRY if not a.commutative], ids=repr)
-def test_what_is_not_said_to_commute_does_not(agg: Aggregate) -> None:
+def does_not_commute(agg: Aggregate, _data: st.DataObject) -> None:
     pools: dict[str, list[Any]] = {
         "numbers": [1, 2],
         "ordered": [1, 2],
@@ -104,23 +100,89 @@ def test_what_is_not_said_to_commute_does_not(agg: Aggregate) -> None:
     )
 
 
+def selects(agg: Aggregate, data: st.DataObject) -> None:
+    a, b = draw_state(agg, data, 5), draw_state(agg, data, 5)
+    combined = agg.combine(a, b)
+    assert same(combined, a) or same(combined, b)
+
+
+def changes_no_argument(agg: Aggregate, data: st.DataObject) -> None:
+    a, b = draw_state(agg, data, 10), draw_state(agg, data, 10)
+    before = agg.lower(a), agg.lower(b)
+    agg.combine(a, b)
+    assert same((agg.lower(a), agg.lower(b)), before)
+
+
+@every_aggregate
+@given(data=st.data())
+def test_combine_is_associative(agg: Aggregate, data: st.DataObject) -> None:
+    is_associative(agg, data)
+
+
+@every_aggregate
+@given(data=st.data())
+def test_identity_is_neutral_on_both_sides(agg: Aggregate, data: st.DataObject) -> None:
+    has_a_neutral_identity(agg, data)
+
+
+@every_aggregate
+@given(data=st.data())
+def test_splitting_the_input_changes_nothing(agg: Aggregate, data: st.DataObject) -> None:
+    does_not_see_splits(agg, data)
+
+
+@pytest.mark.parametrize("agg", [a for a in REGISTRY if a.invertible], ids=repr)
+@given(data=st.data())
+def test_invert_undoes_combine(agg: Aggregate, data: st.DataObject) -> None:
+    is_undone_by_invert(agg, data)
+
+
+@pytest.mark.parametrize("agg", [a for a in REGISTRY if a.commutative], ids=repr)
+@given(data=st.data())
+def test_what_is_said_to_commute_commutes(agg: Aggregate, data: st.DataObject) -> None:
+    commutes(agg, data)
+
+
+@pytest.mark.parametrize("agg", [a for a in REGISTRY if not a.commutative], ids=repr)
+@settings(max_examples=1)  # it draws nothing
+@given(data=st.data())
+def test_what_is_not_said_to_commute_does_not(agg: Aggregate, data: st.DataObject) -> None:
+    does_not_commute(agg, data)
+
+
 @pytest.mark.parametrize("agg", [a for a in REGISTRY if a.selective], ids=repr)
 @given(data=st.data())
 def test_what_is_said_to_select_selects(agg: Aggregate, data: st.DataObject) -> None:
-    runs = st.lists(events_of(agg), max_size=5)
-    a, b = fold(agg, data.draw(runs)), fold(agg, data.draw(runs))
-    combined = agg.combine(a, b)
-    assert same(combined, a) or same(combined, b)
+    selects(agg, data)
 
 
 @every_aggregate
 @given(data=st.data())
 def test_combine_changes_neither_argument(agg: Aggregate, data: st.DataObject) -> None:
-    runs = st.lists(events_of(agg), max_size=10)
-    a, b = fold(agg, data.draw(runs)), fold(agg, data.draw(runs))
-    before = agg.lower(a), agg.lower(b)
-    agg.combine(a, b)
-    assert same((agg.lower(a), agg.lower(b)), before)
+    changes_no_argument(agg, data)
+
+
+BROKEN: list[tuple[Law, type[Aggregate]]] = [
+    (is_associative, broken.Halves),
+    (has_a_neutral_identity, broken.StartsAtOne),
+    (does_not_see_splits, broken.Subtracts),
+    (is_undone_by_invert, broken.ForgetsToSubtract),
+    (commutes, broken.KeepsTheOlder),
+    (does_not_commute, broken.SaysTooLittle),
+    (selects, broken.SelectsNothing),
+    (changes_no_argument, broken.ChangesItsArguments),
+]
+
+
+@pytest.mark.parametrize(("law", "kind"), BROKEN, ids=lambda one: one.__name__)
+def test_each_law_finds_an_aggregate_that_breaks_it(law: Law, kind: type[Aggregate]) -> None:
+    @settings(phases=[Phase.generate], database=None, derandomize=True)
+    @given(data=st.data())
+    def check(data: st.DataObject) -> None:
+        law(kind("x"), data)
+
+    with pytest.raises(AssertionError):
+        check()
 
 
 @every_aggregate

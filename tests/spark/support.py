@@ -87,3 +87,37 @@ def assert_same(got: Mapping[Any, Row], expected: Mapping[Any, Row]) -> None:
 def by_id(rows: Iterable[Any]) -> dict[int, Row]:
     """Rows by their column `id`."""
     return {row["id"]: row for row in map(plain, rows)}
+
+
+class Touchy(sw.Aggregate):
+    """A sum of which one method fails when numbers are too large."""
+
+    commutative = True
+
+    def __init__(self, column: str, method: str) -> None:
+        super().__init__(column)
+        self.lifted = 50.0 if method == "lift" else 1e9
+        self.combined = 30.0 if method == "combine" else 1e9
+        self.lowered = 30.0 if method == "lower" else 1e9
+
+    def identity(self) -> float:
+        return 0.0
+
+    def lift(self, value: Any) -> Any:
+        if value > self.lifted:
+            raise ValueError("too much for lift")
+        return value + 0.0
+
+    def combine(self, older: float, newer: float) -> float:
+        if older + newer > self.combined:
+            raise ValueError("too much for combine")
+        return older + newer
+
+    def lower(self, state: float) -> float:
+        if state > self.lowered:
+            raise ValueError("too much for lower")
+        return state
+
+
+class Slow(Touchy):
+    compile = False

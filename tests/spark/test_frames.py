@@ -13,9 +13,15 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import slicewise as sw
-from slicewise.errors import AggregateError, CapabilityError, ColumnError, ColumnTypeError
+from slicewise.errors import (
+    AggregateError,
+    CapabilityError,
+    ColumnError,
+    ColumnTypeError,
+    SpanError,
+)
 from slicewise.spark.frames import NTZ_MICROSECONDS
-from tests.spark.support import by_id, events, frame_of
+from tests.spark.support import Touchy, assert_same, by_id, events, frame_of
 
 DAY = 86_400_000_000
 
@@ -43,17 +49,17 @@ def frame(spark: Any) -> Any:
     return frame_of(spark, events(40, seed=1))
 
 
-@pytest.mark.parametrize(
-    ("time", "kind"),
-    [
-        ("timestamp_micros(t * 1000000)", T.TimestampType()),
-        ("timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, t)", T.TimestampNTZType()),
-        ("date_add(date'1970-01-01', cast(t as int))", T.TimestampNTZType()),
-        ("cast(t as int)", T.LongType()),
-        ("cast(t as double)", T.LongType()),
-    ],
-)
-@pytest.mark.parametrize("agg", [sw.agg.sum("x"), sw.agg.last("x")])
+TIMES = {
+    "timestamp_micros(t * 1000000)": T.TimestampType(),
+    "timestamp_ntz'1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, t)": T.TimestampNTZType(),
+    "date_add(date'1970-01-01', cast(t as int))": T.TimestampNTZType(),
+    "cast(t as int)": T.LongType(),
+    "cast(t as double)": T.LongType(),
+}
+
+
+@pytest.mark.parametrize(("time", "kind"), TIMES.items())
+@pytest.mark.parametrize("agg", [sw.agg.sum("x"), sw.agg.median("x"), sw.agg.last("x")])
 def test_times_may_be_of_any_type(frame: Any, time: str, kind: Any, agg: Any) -> None:
     unit = 1_000_000 if time.startswith("timestamp") else DAY if time.startswith("date") else 1
     given = frame.withColumn("t", F.expr(time))
@@ -72,6 +78,57 @@ def test_times_may_be_of_any_type(frame: Any, time: str, kind: Any, agg: Any) ->
     assert sorted(map(str, found.collect())) == sorted(map(str, same.collect()))
 
 
+@pytest.mark.parametrize("time", TIMES)
+def test_rolling_takes_times_of_any_type(frame: Any, time: str) -> None:
+    unit = 1_000_000 if time.startswith("timestamp") else DAY if time.startswith("date") else 1
+    aggs = [sw.agg.sum("x"), sw.agg.last("s")]
+    given = frame.withColumn("t", F.expr(time))
+    found = sw.rolling(given, by="k", time="t", over=[10 * unit, sw.rows(3)], aggs=aggs)
+    assert found.schema["t"].dataType == given.schema["t"].dataType
+    names = found.columns[len(frame.columns) :]
+    rows = pa.Table.from_pylist(events(40, seed=1))
+    same = sw.rolling(rows, by="k", time="t", over=[10, sw.rows(3)], aggs=aggs)
+    wanted = {row["id"]: [*row.values()][len(frame.columns) :] for row in same.to_pylist()}
+    assert {row["id"]: [row[name] for name in names] for row in found.collect()} == wanted
+
+
+KEYS = {
+    "date": "date_add(date'2024-03-09', n)",
+    "timestamp": "timestamp_seconds(1710054000 + n)",
+    "timestamp_ntz": "timestamp_ntz'2024-03-10 02:30:00' + make_dt_interval(0, 0, 0, n)",
+    "decimal": "cast(n / 4 as decimal(20, 2))",
+    "boolean": "n = 1",
+    "binary": "cast(cast(n as string) as binary)",
+    "double": "case n when 0 then double('NaN') when 1 then if(id % 2 = 0, -0.0D, 0D) else 5D end",
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_may_be_of_any_plain_type(frame: Any, kind: str) -> None:
+    number = F.when(F.col("s") == "p", 0).when(F.col("s") == "q", 1)  # and null
+    given = frame.withColumn("n", number.cast("int")).withColumn("key", F.expr(KEYS[kind]))
+    if kind != "double":
+        given = given.withColumn("key", F.expr("if(n is null, null, key)"))
+    for windows, agg in (
+        (sw.sliding(20, 10), sw.agg.sum("x")),
+        (sw.sliding(20, 10), sw.agg.median("x")),
+        (sw.session(6), sw.agg.sum("x")),
+    ):
+        found, same = (
+            sw.windowed(given, by=by, time="t", windows=windows, aggs=agg) for by in ("key", "n")
+        )
+        assert found.schema["key"].dataType == given.schema["key"].dataType
+        rows, wanted = ([tuple(row)[1:] for row in made.collect()] for made in (found, same))
+        assert sorted(map(str, rows)) == sorted(map(str, wanted)), f"{windows.name}: {agg!r}"
+    found, same = (
+        by_id(sw.rolling(given, by=by, time="t", over=[20], aggs=sw.agg.sum("x")).collect())
+        for by in ("key", "n")
+    )
+    assert {n: row["x_sum_20"] for n, row in found.items()} == {
+        n: row["x_sum_20"] for n, row in same.items()
+    }
+
+
 def test_decimals_and_integers_are_exact(spark: Any) -> None:
     big = 2**62
     rows = [("a", 1, big, Decimal("0.10")), ("a", 2, big - 1, Decimal("0.20")), ("a", 3, -7, None)]
@@ -83,6 +140,23 @@ def test_decimals_and_integers_are_exact(spark: Any) -> None:
         assert row["n_sum"] == 2 * big - 8
         assert row["d_sum"] == Decimal("0.30")
     assert found.schema["d_sum"].dataType == T.DecimalType(38, 2)
+
+
+def test_decimals_and_integers_of_rolling_are_exact(spark: Any) -> None:
+    big, cent = 2**62, Decimal("123456789012345678.01")
+    rows = [("a", 1, big, cent), ("a", 2, big - 1, cent), ("a", 3, -7, None), ("a", 99, 1, cent)]
+    frame = spark.createDataFrame(rows, "k string, t int, n bigint, d decimal(20, 2)")
+    found = sw.rolling(
+        frame, by="k", time="t", over=[2, 10], aggs=[sw.agg.sum("n"), sw.agg.sum("d")]
+    )
+    assert found.schema["d_sum_2"].dataType == T.DecimalType(38, 2)
+    got = {row["t"]: tuple(row)[4:] for row in found.collect()}
+    assert got == {
+        1: (big, big, cent, cent),
+        2: (2 * big - 1, 2 * big - 1, 2 * cent, 2 * cent),
+        3: (big - 8, 2 * big - 8, cent, 2 * cent),
+        99: (1, 1, cent, cent),
+    }
 
 
 def test_a_sum_of_integers_that_does_not_fit_is_an_error_and_never_wraps(spark: Any) -> None:
@@ -176,6 +250,10 @@ def test_explain_says_what_runs_where(frame: Any) -> None:
     assert "x_median: interpreted: it keeps every value" in combined
     ordered = text(windows=sw.session(5), aggs=sw.agg.sum("x"))
     assert "the edges of session_5 depend on the events" in ordered
+    assert "no merger runs" in apart
+    rolled = text(over=10, aggs=sw.agg.sum("x"))
+    for said in (native, combined, ordered, rolled):
+        assert "boundary aggregator (SBA)" in said
     assert "ranges of 160" in text(over=10, aggs=sw.agg.sum("x"))
     assert "not cut" in text(over=sw.rows(3), aggs=sw.agg.sum("x"))
 
@@ -220,6 +298,8 @@ def test_an_aggregate_that_cannot_be_sent_is_named(frame: Any) -> None:
 
     with pytest.raises(CapabilityError, match="The aggregate 's_locked' cannot be sent"):
         sw.windowed(frame, by="k", time="t", windows=sw.tumbling(5), aggs=Locked("s"))
+    with pytest.raises(CapabilityError, match="The aggregate 's_locked' cannot be sent"):
+        sw.rolling(frame, by="k", time="t", over=5, aggs=Locked("s"))
 
 
 def test_a_result_whose_type_cannot_be_told_must_be_declared(frame: Any) -> None:
@@ -263,3 +343,52 @@ def test_an_error_in_an_aggregate_tells_its_message_name_and_key(frame: Any, win
         found.collect()
     assert "'x_touchy'" in str(caught.value)
     assert f"key {key!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize("method", ["lift", "combine", "lower"])
+def test_an_error_in_any_method_reaches_the_user_on_every_way(frame: Any, method: str) -> None:
+    key = F.when(F.col("k") == "b", 99 if method == "lift" else 9).otherwise(0)
+    data = frame.withColumn("x", key.cast("bigint"))
+    for made in (
+        sw.windowed(data, by="k", time="t", windows=sw.sliding(80, 8), aggs=Touchy("x", method)),
+        sw.windowed(data, by="k", time="t", windows=sw.session(90), aggs=Touchy("x", method)),
+        sw.rolling(data, by="k", time="t", over=90, aggs=Touchy("x", method)),
+    ):
+        with pytest.raises(PySparkException, match=f"too much for {method}") as caught:
+            made.collect()
+        assert "The aggregate 'x_touchy' failed for the key 'b'" in str(caught.value)
+
+
+def test_options_of_streams_are_checked_on_a_bounded_frame_and_change_nothing(frame: Any) -> None:
+    query: Any = {"by": "k", "time": "t", "aggs": sw.agg.sum("x")}
+    options: Any = {"watermark": 5, "buckets": 3, "max_ahead": None}
+    found, plain = (
+        sw.rolling(frame, over=10, **query, **options),
+        sw.rolling(frame, over=10, **query),
+    )
+    assert_same(by_id(found.collect()), by_id(plain.collect()))
+    for wrong, match in (
+        ({"watermark": "soon"}, "`watermark` is a length of time such as '10s'"),
+        ({"buckets": 0}, "`buckets` is a number of groups of keys, from 1 to 32768"),
+        ({"max_ahead": "far"}, "`max_ahead` is a length of time such as '10s'"),
+    ):
+        with pytest.raises(SpanError, match=match):
+            sw.rolling(frame, over=10, **query, **wrong)
+        with pytest.raises(SpanError, match=match):
+            sw.windowed(frame, windows=sw.tumbling(10), **query, **wrong)
+
+
+def test_mixed_windows_and_aggregates_scan_the_input_once(spark: Any, tmp_path: Any) -> None:
+    frame_of(spark, events(40, seed=1)).write.parquet(str(tmp_path / "events"))
+    stored = spark.read.parquet(str(tmp_path / "events"))
+    free, session = [sw.sliding(10, 5), sw.tumbling(7)], sw.session(4)
+    for windows, aggs in (
+        (free, [sw.agg.sum("x"), sw.agg.max("y")]),
+        (free, [sw.agg.sum("x"), sw.agg.median("x"), Longest("s")]),
+        ([*free, session], [sw.agg.sum("x"), sw.agg.median("x"), sw.agg.last("s")]),
+    ):
+        found = sw.windowed(stored, by="k", time="t", windows=windows, aggs=aggs)
+        assert found.count()
+        plan = found._jdf.queryExecution().executedPlan().toString()
+        # With adaptive execution a plan may be shown twice, as it was and as it is.
+        assert plan.split("== Initial Plan ==")[0].count("FileScan parquet") == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import slicewise as sw
@@ -12,7 +14,7 @@ from slicewise.spark.batch import Windowed
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Following, Overlapping
 from slicewise.windows import Window
-from tests.spark.support import answers, assert_same, events, every_aggregate, frame_of
+from tests.spark.support import answers, assert_same, by_id, events, every_aggregate, frame_of
 
 FREE = [
     sw.sliding(10, 3),
@@ -157,3 +159,141 @@ def test_events_of_one_time_are_ordered_by_their_values(spark: Any, way: str) ->
         for given, n in ((rows, 1), (rows[::-1], 4))
     ]
     assert_same(found[0], found[1])
+
+
+ANY_SETTINGS = (
+    {"partitions": 1, "shuffle": 1, "batch": 10_000, "adaptive": "true"},
+    {"partitions": 5, "shuffle": 4, "batch": 100_000, "adaptive": "false"},
+)
+
+
+@pytest.mark.parametrize("way", [*WAYS, "rolling"])
+def test_batches_of_any_size_are_cut_without_a_change(spark: Any, settings: Any, way: str) -> None:
+    # More rows than the largest batch that is cut, so that there are several of them.
+    given = spark.range(25_000).selectExpr(
+        "id % 7 as k", "(id * 7919) % 50000 as t", "nullif(id % 11, 3) as x", "id"
+    )
+    aggs = {
+        "native": [sw.agg.sum("x"), sw.agg.max("x"), sw.agg.count()],
+        "combined": [sw.agg.median("x"), sw.agg.sum("x")],
+        "ordered": [sw.agg.last("x"), sw.agg.first("id")],
+        "rolling": [sw.agg.sum("x"), sw.agg.last("id")],
+    }[way]
+    query: Any = {"by": "k", "time": "t", "aggs": aggs}
+    verb: Any = sw.windowed
+    if way == "rolling":
+        verb, query["over"], order = sw.rolling, [50, 500, sw.rows(9)], ["id"]
+    else:
+        query["windows"] = [sw.sliding(500, 150), sw.tumbling(70)]
+        query["windows"] += [sw.session(20), sw.tumbling(sw.rows(9))] if way == "ordered" else []
+        order = ["k", "window", "start", "end"]
+    by = [(name, "ascending") for name in order]
+    wanted = verb(given.toArrow(), **query).sort_by(by)
+    for one in ANY_SETTINGS:
+        with settings(
+            spark__sql__shuffle__partitions=one["shuffle"],
+            spark__sql__execution__arrow__maxRecordsPerBatch=one["batch"],
+            spark__sql__adaptive__enabled=one["adaptive"],
+        ):
+            found = verb(given.repartition(one["partitions"]), **query).toArrow()
+        assert found.select(wanted.column_names).cast(wanted.schema).sort_by(by).equals(wanted)
+
+
+def test_rolling_does_not_depend_on_partitions_or_small_batches(spark: Any, settings: Any) -> None:
+    rows = events(60, seed=11, ties=True)
+    aggs = [sw.agg.sum("x"), sw.agg.median("x"), sw.agg.count()]
+    for over in ([3, 40], [40, sw.rows(1)]):
+        wanted = sw.rolling(pa.Table.from_pylist(rows), by="k", time="t", over=over, aggs=aggs)
+        for partitions, shuffled, batch, adaptive in ((4, 3, 1, "false"), (1, 2, 7, "true")):
+            with settings(
+                spark__sql__shuffle__partitions=shuffled,
+                spark__sql__execution__arrow__maxRecordsPerBatch=batch,
+                spark__sql__adaptive__enabled=adaptive,
+            ):
+                found = sw.rolling(
+                    frame_of(spark, rows, partitions), by="k", time="t", over=over, aggs=aggs
+                )
+                assert_same(by_id(found.collect()), by_id(wanted.to_pylist()))
+
+
+class Letters(sw.Aggregate):
+    """The different texts, in order; its states are sets."""
+
+    commutative = True
+
+    def identity(self) -> frozenset[str]:
+        return frozenset()
+
+    def lift(self, value: str) -> frozenset[str]:
+        return frozenset([value])
+
+    def combine(self, older: frozenset[str], newer: frozenset[str]) -> frozenset[str]:
+        return older | newer
+
+    def lower(self, state: frozenset[str]) -> list[str]:
+        return sorted(state)
+
+
+class Spelled(sw.Aggregate):
+    """The texts one after the other."""
+
+    def identity(self) -> str:
+        return ""
+
+    def lift(self, value: str) -> str:
+        return value
+
+    def combine(self, older: str, newer: str) -> str:
+        return older + newer
+
+    def lower(self, state: str) -> str:
+        return state
+
+
+def test_interpreted_aggregates_of_users_are_the_same_as_their_slow_twins(spark: Any) -> None:
+    rows = events(90, seed=12)
+    frame = frame_of(spark, rows)
+    for aggs, windows in (
+        ([Letters("s")], FREE[:2]),
+        ([Letters("s"), Spelled("s")], [FREE[0], ROWS[0], ROWS[2]]),
+    ):
+        way = Windowed.of(frame, "k", "t", windows, aggs).way
+        assert way == ("ordered" if len(aggs) > 1 else "combined")
+        check(frame, rows, windows, aggs)
+
+
+CELL = """
+class Shift(sw.Aggregate):
+    commutative = {commutative}
+
+    def identity(self):
+        return 0.0
+
+    def lift(self, value):
+        return value * FACTOR
+
+    def combine(self, older, newer):
+        return older + newer
+
+    def lower(self, state):
+        return state + 0.5
+"""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_aggregate_of_a_notebook_cell_reaches_the_workers(spark: Any, known: bool) -> None:
+    # A notebook runs cells as the module `__main__` and lets `linecache` know their source.
+    rows = events(90, seed=13)
+    frame = frame_of(spark, rows)
+    for commutative, windows in ((True, FREE[:1]), (False, FREE[:1])):
+        source, name = CELL.format(commutative=commutative), f"<ipython-input-{commutative}>"
+        if known:
+            linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        cell: dict[str, Any] = {"__name__": "__main__", "sw": sw, "FACTOR": 4.0}
+        exec(compile(source, name, "exec"), cell)
+        try:
+            agg = cell["Shift"]("x")
+            assert agg.how(pa.int64()).startswith("compiled" if known else "interpreted")
+            check(frame, rows, windows, [agg])
+        finally:
+            linecache.cache.pop(name, None)

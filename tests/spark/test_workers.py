@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate, share
-from slicewise.spark import frames, slices
+from slicewise.errors import AggregateError
+from slicewise.spark import blame, frames, slices
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.rolling import PLACE, SPANS_PER_RANGE, RollOrdered, moment_bits, outputs
@@ -22,7 +23,7 @@ from slicewise.spark.states import SLICE, state_names, state_type
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Row, events, windows
 from slicewise.windows import Cumulate, Fixed, Periodic, Window
-from tests.spark.support import assert_same
+from tests.spark.support import Slow, Touchy, assert_same
 
 TYPES = {
     "k": pa.string(),
@@ -224,3 +225,61 @@ def test_rolling_answers_rows_without_a_time_with_nulls() -> None:
         made = run(RollOrdered(query, (sw.spans.span(5),), 5, new, cut=False), table_of(rows), size)
         found = [row["x_sum_5"] for batch in made for row in batch.to_pylist()]
         assert found == [None, 2, None]
+
+
+def run_combined(query: Query, rows: list[Row], size: int) -> None:
+    schema = slices_schema(query)
+    # Two partitions: some states of a slice meet only after the shuffle.
+    made = [run(CombineSlices(query, schema), table_of(rows[k::2]), size) for k in range(2)]
+    table = pa.Table.from_batches([batch for part in made for batch in part], schema)
+    run(MergeSlices(query, schema_of(query)), sorted_by(table, "k", SLICE), size)
+
+
+def run_ordered(query: Query, rows: list[Row], size: int) -> None:
+    run(FeedOrdered(query, schema_of(query)), sorted_by(table_of(rows), "k", "t"), size)
+
+
+def run_rolling(query: Query, rows: list[Row], size: int) -> None:
+    new = pa.schema([(name, pa.float64()) for name in outputs(query.aggs, [sw.spans.span(10)])])
+    task = RollOrdered(query, (sw.spans.span(10),), 10, new, cut=False)
+    run(task, sorted_by(table_of(rows), "k", "t"), size)
+
+
+@pytest.mark.parametrize("way", [run_combined, run_ordered, run_rolling])
+@pytest.mark.parametrize("method", ["lift", "combine", "lower"])
+@pytest.mark.parametrize("kind", [Touchy, Slow])
+def test_an_error_in_any_method_tells_its_message_key_and_aggregate(
+    way: Any, method: str, kind: Any, monkeypatch: Any
+) -> None:
+    # Only the key "b" has a window of more than 30; no slice and no batch of its own has.
+    times = [(key, time) for key in "abcd" for time in range(0, 20, 2)]
+    rows: list[Row] = [
+        {"k": key, "t": time, "x": 7 if key == "b" and time < 12 else 1, "km": 1}
+        for key, time in times
+    ]
+    if method == "lift":
+        rows[13]["x"] = 99
+    # What does not fail has the same code and comes first.
+    query = query_of([sw.sliding(10, 5)], [kind("km", method), kind("x", method)], ["k"])
+    assert [bound.compiled for bound in query.bounds()] == [kind is Touchy] * 2
+    for size, trace in ((1, 0), (3, 0), (3, blame.TRACE), (100, blame.TRACE)):
+        monkeypatch.setattr(blame, "TRACE", trace)
+        with pytest.raises(AggregateError) as caught:
+            way(query, rows, size)
+        name = query.aggs[1].output
+        assert str(caught.value) == (
+            f"The aggregate {name!r} failed for the key 'b': ValueError: too much for {method}"
+        )
+
+
+def test_an_error_of_states_that_met_in_one_slice_tells_the_key(monkeypatch: Any) -> None:
+    monkeypatch.setattr(blame, "TRACE", 0)
+    rows: list[Row] = [
+        {"k": key, "t": 0, "x": 6 if key == "b" else 1, "km": 1} for key in "abc" * 6
+    ]
+    for kind in (Touchy, Slow):
+        query = query_of([sw.sliding(10, 5)], [kind("km", "combine"), kind("x", "combine")], ["k"])
+        combine = CombineSlices(query, slices_schema(query))
+        for size in (1, 2, 5, 20):
+            with pytest.raises(AggregateError, match=r"'x_\w+' failed for the key 'b'.*too much"):
+                run(combine, table_of(rows), size)

@@ -15,6 +15,7 @@ class Total(sw.Aggregate):
     """Sound; the broken ones differ from it in one thing."""
 
     commutative = True
+    takes = ("numbers",)
 
     def identity(self) -> Any:
         return 0.0
@@ -42,6 +43,17 @@ class Halves(Total):
 class KeepsTheOlder(Total):
     def combine(self, older: Any, newer: Any) -> Any:
         return older if older else newer
+
+
+class Subtracts(Total):
+    commutative = False
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        return older - newer
+
+
+class SaysTooLittle(Total):
+    commutative = False
 
 
 class SelectsNothing(Total):

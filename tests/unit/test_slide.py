@@ -6,6 +6,8 @@ import datetime as dt
 import math
 import threading
 from decimal import Decimal
+from fractions import Fraction
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
+from slicewise.errors import SpanError
 from slicewise.mergers import PBA, SBA, array
 from slicewise.mergers.pba import chunk_size_count, chunk_size_time
 
@@ -251,6 +254,44 @@ def test_chunks_of_count_windows_have_the_size_of_theorem_1() -> None:
     for length in range(1, 60):
         for every in range(1, length + 1):
             assert length // every // chunk_size_count(length, every) == 1  # k = 1
+
+
+def test_chunk_sizes_are_the_formulas_of_the_paper() -> None:
+    # Theorem 1, for W[r, s].
+    for r in range(1, 80):
+        for s in range(1, r + 1):
+            wanted = r // s
+            if r // s > s + r % s + 1:
+                wanted = math.floor(Fraction(s * (r // s + 1) + r % s + 1, s + 1))
+            assert chunk_size_count(r, s) == wanted
+    # Theorem 2, with the time of a combine beside r and s.
+    for r, s, unit in product(range(1, 60), range(1, 9), range(1, 6)):
+        if s > r:
+            continue
+        slack = s * (r % s) + unit if r % s else 0
+        wanted = r // s
+        if r // s > Fraction(s + 2 * unit + slack, unit):
+            wanted = math.floor(Fraction(r // s * (s + unit) + s + 2 * unit + slack, s + 2 * unit))
+        assert chunk_size_time(r, s, unit) == wanted
+
+
+@pytest.mark.parametrize(
+    ("length", "chunk"),
+    [(5, chunk_size_count(10, 2)), (20, chunk_size_time(20, 1, 1)), (5, 1)],
+)
+def test_slices_are_merged_in_chunks_of_the_size_that_is_given(length: int, chunk: int) -> None:
+    # Each text is a slice of two events, as in W[10, 2].
+    values = [(3 * n) % 7 for n in range(60)]
+    merger = PBA(sw.agg.concat(), length=length, chunk=chunk)
+    texts = [f"{a}{b}" for a, b in zip(values[::2], values[1::2], strict=True)]
+    for n, text in enumerate(texts):
+        if len(merger) == length:
+            merger.evict()
+        merger.insert(text)
+        assert merger.query() == "".join(texts[max(0, n - length + 1) : n + 1])
+        assert len(merger._open) == (n + 1) % chunk
+    with pytest.raises(SpanError, match=r"given: rows\(0\)"):
+        PBA(sw.agg.max(), chunk=0)
 
 
 def test_chunks_of_time_windows_have_the_size_of_theorem_2() -> None:

@@ -39,6 +39,11 @@ SMALLEST_CHUNK = 16  # of windows whose length is not known; below, a task costs
 def chunk_size_count(length: int, every: int = 1) -> int:
     """Slices per chunk for windows of `length` events every `every` events (Theorem 1).
 
+    `PBA` takes it for windows that slide by one event. With longer slides it is for whoever inserts
+    slices of `every` events and gives the size to `PBA` as `chunk`. `sw.slide` has all values from
+    the start, so that its two threads never wait for one another's chunk to be complete: there a
+    chunk is a window, whatever the slide.
+
     >>> chunk_size_count(10, 2), chunk_size_count(32, 1)
     (4, 17)
     """
@@ -51,7 +56,8 @@ def chunk_size_count(length: int, every: int = 1) -> int:
 def chunk_size_time(length: float, every: float, combine_time: float) -> int:
     """Slices per chunk for windows of time, when one combine takes `combine_time` (Theorem 2).
 
-    All three are in the same unit.
+    All three are in the same unit. Nothing in the library measures time between slides while it
+    merges by `PBA`; who inserts slices of time knows both and gives the size to `PBA` as `chunk`.
 
     >>> chunk_size_time(3600.0, 1.0, 1e-6), chunk_size_time(20, 1, 1)
     (3600, 14)
@@ -86,7 +92,8 @@ class PBA(Merger):
     """Suffix aggregates made by another thread; at most three combines a slide in this one.
 
     Give the `length` of the window when it is fixed: chunks then have the best size from the
-    start. Otherwise they follow the window as it is at each boundary.
+    start. Otherwise they follow the window as it is at each boundary. `chunk` sets how many items
+    a chunk has: of slices, the size by `chunk_size_count` or `chunk_size_time`.
 
     >>> import slicewise as sw
     >>> merger = sw.mergers.PBA(sw.agg.max(), length=4)
@@ -105,11 +112,14 @@ class PBA(Merger):
         source="doi:10.1145/3447548.3467407",
     )
 
-    def __init__(self, aggregate: Aggregate, *, length: int | None = None) -> None:
+    def __init__(
+        self, aggregate: Aggregate, *, length: int | None = None, chunk: int | None = None
+    ) -> None:
         from slicewise.spans import Rows
 
         super().__init__(aggregate)
         self._length = None if length is None else Rows(length).count
+        self._chunk = None if chunk is None else Rows(chunk).count
         self._closed: deque[Chunk] = deque()
         self._open: list[Any] = []
         self._csa: Any = NOTHING
@@ -120,6 +130,8 @@ class PBA(Merger):
         self._other: ThreadPoolExecutor | None = None
 
     def _chunk_size(self) -> int:
+        if self._chunk is not None:
+            return self._chunk
         if self._length is not None:
             return chunk_size_count(self._length)
         return max(SMALLEST_CHUNK, chunk_size_count(max(1, self._size)))

@@ -72,7 +72,10 @@ def _native(made: Windowed) -> list[str]:
         "combined before the shuffle: a key with most of the rows does not pin a task."
     ]
     if made.apart:
-        lines.append("Each window instance is one slice, so slices are not shuffled again.")
+        lines.append(
+            "Each window instance is one slice, so slices are not shuffled again, and no merger "
+            "runs."
+        )
         if made.finished is not None:
             lines.append("Spark makes results of their states; nothing crosses to Python.")
         else:
@@ -101,7 +104,7 @@ def _ordered(made: Windowed) -> list[str]:
     )
     lines.append(
         f"The columns {', '.join(made.columns)} cross to Python, where an operator takes them "
-        "batch by batch."
+        "batch by batch and merges slices by a boundary aggregator (SBA)."
     )
     return lines
 

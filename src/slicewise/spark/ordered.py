@@ -16,7 +16,7 @@ import numpy as np
 from slicewise.grouping import encode
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.triggers import INFINITY
-from slicewise.spark.blame import blaming
+from slicewise.spark.blame import Traced
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query
 from slicewise.spark.workers import in_worker
@@ -66,24 +66,24 @@ class FeedOrdered:
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
-        operator: KeyOrdered | None = None
+        fed: Traced[KeyOrdered] | None = None
         last: pa.Table | None = None
         for rows in joined(batches, rows_at_once(self.query.windows)):
             table = self.query.read(rows)
             starts = self._starts(table, last)
-            if len(starts) and operator is not None:
-                yield from self._step(operator, table.slice(0, starts[0]), INFINITY)
-                operator = None
+            if len(starts) and fed is not None:
+                yield from self._step(fed, table.slice(0, starts[0]), INFINITY)
+                fed = None
             if len(starts) > 1:
                 whole = table.slice(starts[0], starts[-1] - starts[0])
-                yield from self._step(KeyOrdered(self.query), whole, INFINITY)
-            if operator is None:
-                operator = KeyOrdered(self.query)
+                yield from self._step(Traced(self.query, KeyOrdered), whole, INFINITY)
+            if fed is None:
+                fed = Traced(self.query, KeyOrdered)
             rest = table.slice(starts[-1]) if len(starts) else table
-            yield from self._step(operator, rest)
+            yield from self._step(fed, rest)
             last = table.slice(table.num_rows - 1)
-        if operator is not None and last is not None:
-            yield from self._step(operator, last.slice(1), INFINITY)
+        if fed is not None and last is not None:
+            yield from self._step(fed, last.slice(1), INFINITY)
 
     def _starts(self, table: pa.Table, last: pa.Table | None) -> np.ndarray:
         """The rows with which a key begins; `last` is the row before the first."""
@@ -98,16 +98,19 @@ class FeedOrdered:
         return np.concatenate([begin, changes])
 
     def _step(
-        self, operator: KeyOrdered, rows: pa.Table, watermark: int | None = None
+        self, fed: Traced[KeyOrdered], rows: pa.Table, watermark: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Add rows and advance; without a watermark to the newest event, as rows are sorted."""
-        with blaming(self.query.aggs, self.query.by, rows):
+
+        def advanced(operator: KeyOrdered, rows: pa.Table) -> pa.Table | None:
             if rows.num_rows:
                 operator.take(rows)
             if not operator.stats.events:
-                return
-            table = operator.advance_arrow(operator.newest if watermark is None else watermark)
-        if table.num_rows:
+                return None
+            return operator.advance_arrow(operator.newest if watermark is None else watermark)
+
+        table = fed.work(rows, advanced)
+        if table is not None and table.num_rows:
             yield from conformed(dict(zip(table.column_names, table.columns)), self.schema)
 
 

@@ -8,7 +8,7 @@ a notebook, so what was made of it is sent along.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns
@@ -54,6 +54,11 @@ class Query:
             if made is not None:
                 teach(agg, input_types(agg, self.types), made)
         return [agg.bind(input_types(agg, self.types)) for agg in self.aggs]
+
+    def only(self, agg: Aggregate) -> Query:
+        """The query with one of its aggregates."""
+        made = self.definitions[self.aggs.index(agg)]
+        return replace(self, aggs=(agg,), definitions=(made,))
 
     def read(self, table: pa.Table) -> pa.Table:
         """The table with the types that the aggregates were bound to: time zones may differ."""

@@ -13,7 +13,7 @@ takes twice as long. Two ranges may share a bucket; Python tells their rows apar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -268,12 +268,15 @@ class Partition:
         sorted_rows = SortedRows(used, self.task)
         stop = used.num_rows if last else max(known, sorted_rows.tied_from)
         if stop > known:
-            with blaming(self.query.aggs, self.query.by, read):
+            with blaming(self.query, used, self._again):
                 found = sorted_rows.roll()
             own = sorted_rows.own[known:stop]
             yield from self._answered(table.slice(0, stop - known), found, known, own)
         first = sorted_rows.needed_from(stop, self.rows)
         self.before, self.held = used.slice(first, stop - first), table.slice(stop - known)
+
+    def _again(self, query: Query, rows: pa.Table) -> object:
+        return SortedRows(rows, replace(self.task, query=query)).roll()
 
     def _answered(
         self, table: pa.Table, found: Sequence[Column], begin: int, own: np.ndarray

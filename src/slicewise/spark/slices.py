@@ -7,7 +7,7 @@ slices of a key then meet in one partition, sorted, and are merged into window i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, Component, share
+from slicewise.aggregates.base import Bound, Component, place_of, share
 from slicewise.grouping import encode
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.output import key_columns
@@ -25,11 +25,10 @@ from slicewise.slicing.triggers import (
     BEGINNING,
     INFINITY,
     FreeWindows,
-    Instances,
     collect,
     list_free,
 )
-from slicewise.spark.blame import blaming
+from slicewise.spark.blame import Traced, blaming
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query, retyped
 from slicewise.spark.states import SLICE, folded, packed, state_names, unpacked
@@ -54,21 +53,15 @@ class CombineSlices:
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
-        operator: Operator | None = None
+        fed: Traced[Operator] | None = None
         for rows in joined(batches):
-            table = self.query.read(rows)
-            operator = operator or self._operator()
-            with blaming(self.query.aggs, self.query.by, table):
-                operator.process(table)
-            if next(iter(operator._tracks.values())).live > KEPT:
-                yield from self._slices(operator)
-                operator = None
-        if operator is not None:
-            yield from self._slices(operator)
-
-    def _operator(self) -> Operator:
-        query = self.query
-        return Operator(windows=query.windows, aggs=query.aggs, time=query.time, by=query.by)
+            fed = fed or Traced(self.query, operator_of)
+            fed.work(self.query.read(rows), Operator.process)
+            if next(iter(fed.operator._tracks.values())).live > KEPT:
+                yield from self._slices(fed.operator)
+                fed = None
+        if fed is not None:
+            yield from self._slices(fed.operator)
 
     def _slices(self, operator: Operator) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -87,6 +80,11 @@ class CombineSlices:
             for name, array in zip(names, states or (runs.rows,), strict=True):
                 columns[name] = packed(array[slots])
         yield from conformed(columns, self.schema)
+
+
+def operator_of(query: Query) -> Operator:
+    """An operator that makes the slices of a query."""
+    return Operator(windows=query.windows, aggs=query.aggs, time=query.time, by=query.by)
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,19 @@ class MergeSlices:
 class Merging:
     """A partition being merged: slices of the last key wait for what may still come."""
 
-    def __init__(self, task: MergeSlices) -> None:
+    def __init__(self, task: MergeSlices, query: Query | None = None) -> None:
         self.task = task
+        self.query = query or task.query  # some of the task's aggregates, or all
         self.by = task.query.by
-        self.bounds: list[Bound] = task.query.bounds()
+        self.bounds: list[Bound] = self.query.bounds()
         self.components: list[Component] = share(self.bounds)
+        every = share(task.query.bounds())
+        names = state_names(every)
+        self.columns: list[list[str]] = []
+        for component in self.components:
+            place, fields = place_of(component, every)
+            own = names[place]
+            self.columns.append(own if fields is None else [own[n] for n in fields])
         windows = task.query.windows
         self.free = FreeWindows.of([(k, w, BEGINNING) for k, w in enumerate(windows)], "i8")  # type: ignore[misc]  # only these come here
         self.reach = max(int(window.length) for window in windows)  # type: ignore[attr-defined]
@@ -125,22 +131,40 @@ class Merging:
         for rows in joined(batches):
             table = retyped(rows, self.task.query.types)
             if self.task.apart:
-                yield from self._answers(self._slices(table), BEGINNING, INFINITY)
+                yield from self._blamed(table, BEGINNING, INFINITY)
                 continue
             if waiting is not None:
                 table = pa.concat_tables([waiting, table]).combine_chunks()
-            slices = self._slices(table)
-            high = slices.last
-            yield from self._answers(slices, low, high)
-            low = high
-            waiting = slices.needed_from(self.free.needed_from(high))
+            slices = yield from self._blamed(table, low)
+            low = slices.last
+            waiting = slices.needed_from(self.free.needed_from(low))
         if waiting is not None:
-            yield from self._answers(self._slices(waiting), low, INFINITY)
+            yield from self._blamed(waiting, low, INFINITY)
 
-    def _slices(self, table: pa.Table) -> Slices:
-        return Slices(table, self)
+    def _blamed(
+        self, table: pa.Table, low: int, high: int | None = None
+    ) -> Generator[pa.RecordBatch, None, Slices]:
+        """The answers of a table of slices; of its last key up to the newest slice or `high`."""
 
-    def _answers(self, slices: Slices, low: int, high: int) -> Iterator[pa.RecordBatch]:
+        def key(rows: pa.Table, place: int) -> str:
+            return repr(rows.select(list(self.by)).slice(place, 1).to_pylist())
+
+        def again(query: Query, rows: pa.Table) -> None:
+            slices = Slices(rows, merging := Merging(self.task, query))
+            first = key(rows, 0) == key(table, 0)
+            last = key(rows, rows.num_rows - 1) == key(table, table.num_rows - 1)
+            until = (slices.last if high is None else high) if last else INFINITY
+            for _ in merging._answers(slices, low if first else BEGINNING, until):
+                pass
+
+        with blaming(self.query, table, again):
+            slices = Slices(table, self)
+            until = slices.last if high is None else high
+            for columns in self._answers(slices, low, until):
+                yield from conformed(columns, self.task.schema)
+        return slices
+
+    def _answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
         """What closes: everything of keys that are complete, up to `high` of the last one.
 
         It is made in parts of about `RESULTS` rows: sparse slices can be in very many instances.
@@ -162,20 +186,22 @@ class Merging:
                 bounds = slices.points(begin, lows[begin], highs[begin], self.reach, pieces)
                 for point, after in pairwise(bounds):
                     once = np.array([point]), np.array([after])
-                    yield from self._rows(slices, self._listed(slices, part, *once))
+                    yield from self._rows(slices, part, *once)
             else:
-                yield from self._rows(slices, self._listed(slices, part, lows[part], highs[part]))
+                yield from self._rows(slices, part, lows[part], highs[part])
             begin = stop
 
-    def _listed(self, slices: Slices, part: slice, low: np.ndarray, high: np.ndarray) -> Instances:
-        keys = np.arange(part.start, part.stop)
-        return collect(list_free, slices.runs, self.free.arrays(), keys, low, high)
-
-    def _rows(self, slices: Slices, found: Instances) -> Iterator[pa.RecordBatch]:
+    def _rows(
+        self, slices: Slices, part: slice, low: np.ndarray, high: np.ndarray
+    ) -> Iterator[dict[str, Any]]:
+        """The instances of some keys, as columns; nothing if there are none."""
         import pyarrow as pa
 
+        keys = np.arange(part.start, part.stop)
+        found = collect(list_free, slices.runs, self.free.arrays(), keys, low, high)
         if not len(found):
             return
+
         names = pa.array([window.name for window in self.task.query.windows])
         columns: dict[str, Any] = {
             name: slices.table.column(name).take(pa.array(slices.rows_of(found.key)))
@@ -184,9 +210,9 @@ class Merging:
         columns["window"] = names.take(pa.array(found.window))
         columns["start"], columns["end"] = pa.array(found.start), pa.array(found.end)
         states = slices.store.merge(found.left, found.right)
-        for agg, column in zip(self.task.query.aggs, slices.store.lower(states), strict=True):
+        for agg, column in zip(self.query.aggs, slices.store.lower(states), strict=True):
             columns[agg.output] = column.to_arrow()
-        yield from conformed(columns, self.task.schema)
+        yield columns
 
 
 class Slices:
@@ -214,7 +240,7 @@ class Slices:
         self.runs = runs
         self.store = Store(merging.bounds, runs)
         for k, (component, names) in enumerate(
-            zip(merging.components, state_names(merging.components), strict=True)
+            zip(merging.components, merging.columns, strict=True)
         ):
             states = unpacked(component.algebra, [table.column(name) for name in names])
             states = folded(component.algebra, states, starts)
