@@ -32,6 +32,8 @@ from benchmarks.slicing_streams import (
 from slicewise.slicing.partial_runs import count_combines, run_partials
 
 BUDGET = 0.3
+SWEPT, COUNTED, SLOW = 3_000_000, 5_000_000, 100_000  # events of sweeps, row counts, slow streams
+PARTIALS = 400_000  # events of which reduce calls are counted
 SUM = sw.agg.sum("x")
 
 
@@ -88,13 +90,13 @@ def sweeps(report: Report) -> None:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 4))
-    windows, events = tumblings(20), 3_000_000
+    windows = tumblings(20)
     fractions = {f: (f / 100, 2 * SECOND) for f in (0, 20, 40, 60, 80, 100)}
     delays = {d: (0.2, d * SECOND) for d in (0, 1, 2, 4, 8)}
     for axis, cases, unit in ((axes[0], fractions, "% late"), (axes[1], delays, "s of delay")):
         points: dict[str, tuple[float, float]] = {}
         for case, (fraction, delay) in cases.items():
-            stream = disordered(fraction, delay, events)
+            stream = disordered(fraction, delay, SWEPT)
             room = delay + 2 * SECOND
             points[f"{case} {unit}"] = compared(
                 report,
@@ -127,16 +129,16 @@ def bars(points: dict[str, tuple[float, float]], title: str, name: str) -> None:
     save(figure, name)
 
 
-def slow_stream(events: int = 100_000) -> Stream:
+def slow_stream() -> Stream:
     """Events a millisecond apart, for aggregates that run interpreted or keep every value."""
-    stream = disordered(0.2, 2 * SECOND, events, apart=1000)
+    stream = disordered(0.2, 2 * SECOND, SLOW, apart=1000)
     texts = pa.array([f"{x:.2f}" for x in stream.values])
     return replace(stream, texts=texts)
 
 
 def aggregates(report: Report) -> None:
     """Each aggregate of the registry, 20 windows, 20 % disorder."""
-    fast, slow = disordered(0.2, 2 * SECOND, 3_000_000), slow_stream()
+    fast, slow = disordered(0.2, 2 * SECOND, SWEPT), slow_stream()
     windows = tumblings(20)
     points: dict[str, tuple[float, float]] = {}
     for item in sw.agg.REGISTRY:
@@ -165,7 +167,7 @@ def row_counts(report: Report) -> None:
         sizes = [length // 10 for length in lengths(count)]
         windows = [sw.tumbling(sw.rows(n), name=str(k)) for k, n in enumerate(sizes)]
         for late in (0, 20):
-            stream = disordered(late / 100, 2 * SECOND if late else 0, 5_000_000)
+            stream = disordered(late / 100, 2 * SECOND if late else 0, COUNTED)
 
             def rival(sizes: list[int] = sizes) -> Any:
                 return Ordered(Buckets(sizes, SUM, span=400_000), rows=True)
@@ -211,6 +213,7 @@ WAYS = {
     "Cutty, FlatFIT": ("cutty", "flatfit"),
     "Pairs+": ("pairs+", "flatfat"),
     "Pairs": ("pairs", "recalc"),
+    "Panes": ("panes", "recalc"),
 }
 
 
@@ -219,7 +222,7 @@ def partials(report: Report) -> None:
     from matplotlib import pyplot as plt
 
     values = np.random.default_rng(6).standard_normal(2_000_000)
-    rows, sizes = 400_000, (1, 10, 20, 40, 70, 100)
+    sizes = (1, 10, 20, 40, 70, 100)
     found: dict[str, list[Any]] = {name: [] for name in WAYS}
     for size in sizes:
         windows = random_windows(size)
@@ -230,15 +233,19 @@ def partials(report: Report) -> None:
             expected = answers if expected is None else expected
             right = np.allclose(answers, expected, rtol=1e-9, atol=1e-6)
             report.right(f"{size} random windows by {name}", correct=bool(right))
-            found[name].append(count_combines(windows, rows, **how))
-    for size, cutty, pairs, lazy in zip(
-        sizes, found["Cutty"], found["Pairs+"], found["Pairs"], strict=True
-    ):
+            found[name].append(count_combines(windows, PARTIALS, **how))
+    for k, size in enumerate(sizes):
+        cutty, pairs, lazy, panes = (found[n][k] for n in ("Cutty", "Pairs+", "Pairs", "Panes"))
+        title = f"{size} random count windows: partials, peak slices, reduce calls"
         report.fact(
-            f"{size} random count windows: partials, peak slices, reduce calls "
-            f"(Cutty; Pairs+; reduce calls of Pairs {lazy.combines:,})",
+            f"{title} (Cutty; Pairs+)",
             f"{cutty.partials:,}, {cutty.peak:,}, {cutty.combines:,}",
             f"{pairs.partials:,}, {pairs.peak:,}, {pairs.combines:,}",
+        )
+        report.fact(
+            f"{title} (Panes; Pairs)",
+            f"{panes.partials:,}, {panes.peak:,}, {panes.combines:,}",
+            f"{lazy.partials:,}, {lazy.peak:,}, {lazy.combines:,}",
         )
     cutty, pairs = found["Cutty"][-1], found["Pairs+"][-1]
     share = cutty.partials / pairs.partials
@@ -251,7 +258,7 @@ def partials(report: Report) -> None:
             axis.plot(sizes, [getattr(c, part) for c in counts], marker="o", label=name)
         axis.set(xlabel="windows", ylabel=part, yscale="log")
     axes[0].set_ylabel("reduce calls, without folding events")
-    axes[1].set_ylabel(f"partials of {rows:,} events")
+    axes[1].set_ylabel(f"partials of {PARTIALS:,} events")
     axes[2].set_ylabel("most slices kept")
     axes[0].legend()
     figure.suptitle("Random count windows (ranges 20,000 to 80,000, slides 1,000 to 20,000)")

@@ -186,12 +186,14 @@ def same(
     """Whether two sets of rows agree; floats up to rounding, values only when they are `exact`."""
     if not len(ours[1]) or not np.array_equal(ours[0], theirs[0]):
         return False
+    if exact and {type(value) for value in (*ours[1], *theirs[1])} == {float}:
+        return _close(*(np.array(side[1]) for side in (ours, theirs)))
     return not exact or all(map(_close, ours[1], theirs[1]))
 
 
 def _close(a: Any, b: Any) -> bool:
-    if isinstance(a, float) and isinstance(b, float):
-        return bool(np.isclose(a, b, rtol=1e-9, atol=1e-6, equal_nan=True))
+    if isinstance(a, float | np.ndarray) and isinstance(b, float | np.ndarray):
+        return bool(np.isclose(a, b, rtol=1e-9, atol=1e-6, equal_nan=True).all())
     if isinstance(a, dict) and isinstance(b, dict):
         return list(a) == list(b) and all(map(_close, a.values(), b.values()))
     if isinstance(a, list) and isinstance(b, list):

@@ -300,13 +300,19 @@ def _encode(key: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, int]:
             if low:
                 values = values - values.dtype.type(low)
             return values.astype(np.int64, copy=False), high - low + 1
-    if pa.types.is_floating(key.type):
-        key = pc.add(key, pa.scalar(0.0, key.type))
     try:
-        coded = key.dictionary_encode(null_encoding="encode")
+        coded = without_minus_zero(key).dictionary_encode(null_encoding="encode")
     except pa.ArrowNotImplementedError:
         return _encode_objects(key)
     return coded.indices.to_numpy().astype(np.int64), max(len(coded.dictionary), 1)
+
+
+def without_minus_zero(key: pa.Array) -> pa.Array:
+    """The same keys with 0.0 for -0.0, which are one key."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.add(key, pa.scalar(0.0, key.type)) if pa.types.is_floating(key.type) else key
 
 
 def _encode_objects(key: pa.Array) -> tuple[np.ndarray, int]:

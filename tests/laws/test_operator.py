@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
 from slicewise.testing import Oracle, assert_same_rows, fold
+from slicewise.testing.oracle import alike
 from slicewise.testing.strategies import KINDS, Row, Step, events, steps, windows
 from slicewise.windows import UserWindow, Window
 
@@ -22,9 +23,18 @@ AGGREGATES: list[list[Aggregate]] = [
     [sw.agg.max("x"), sw.agg.min("x"), sw.agg.count("x"), sw.agg.std("x")],
     [sw.agg.collect("x"), sw.agg.sum("x")],
     [sw.agg.first("x"), sw.agg.last("s"), sw.agg.concat("s")],
+    # `x` is one of few numbers, so that ties of the largest and the smallest are common.
+    [sw.agg.argmax("x", "s"), sw.agg.argmin("x", "s"), sw.agg.m4("x")],
+    [sw.agg.first_n("x", 2), sw.agg.last_n("s", 3)],
 ]
 aggregates = st.sampled_from(AGGREGATES)
 keys = st.sampled_from([None, "k", ["k"], ["k", "flag"]])
+# Which of the events of one time comes first decides what these hold, and user windows are not
+# revised.
+BY_ARRIVAL = (
+    "tumbling_rows", "sliding_rows", "rows_every_time", "punctuated", "threshold",
+    "user_counts", "user_data",
+)  # fmt: skip
 
 
 def without_retracted_values(rows: Iterable[Any]) -> list[Any]:
@@ -65,6 +75,32 @@ def test_each_kind_of_window_alone_emits_what_it_is_defined_to(kind: str) -> Non
     check()
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("user")])
+def test_each_kind_of_window_alone_is_revised_and_answers_early(kind: str) -> None:
+    @settings(max_examples=25)
+    @given(
+        KINDS[kind]("w"),
+        aggregates,
+        keys,
+        steps(),
+        st.integers(0, 30),
+        st.sampled_from(["on_close", "on_update"]),
+    )
+    def check(
+        window: Window,
+        aggs: list[Aggregate],
+        by: Any,
+        script: list[Step],
+        lateness: int,
+        emit: Any,
+    ) -> None:
+        made = {"windows": [window], "aggs": aggs, "time": "t", "by": by, "emit": emit}
+        made["lateness"] = lateness
+        assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+    check()
+
+
 @given(windows(), aggregates, keys, steps(), st.integers(0, 30))
 def test_mixed_windows_with_lateness_are_revised_and_retracted(
     defined: list[Window], aggs: list[Aggregate], by: Any, script: list[Step], lateness: int
@@ -93,13 +129,45 @@ def test_final_results_come_once(
     assert_follows(sw.Operator(**made), Oracle(**made), script)
 
 
-@given(windows(), aggregates, keys, steps(ordered=True))
+@given(windows(), aggregates, keys, steps(ordered=True), st.sampled_from(["on_close", "final"]))
 def test_ordered_events_are_answered_as_they_come(
-    defined: list[Window], aggs: list[Aggregate], by: Any, script: list[Step]
+    defined: list[Window], aggs: list[Aggregate], by: Any, script: list[Step], emit: Any
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": by}
-    made["ordered"] = True
+    made |= {"ordered": True, "emit": emit}
     assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+
+# What the column of `units` may hold: fractions, nothing, NaN, and the same again and again.
+KM: dict[str, Callable[[int, bool], Any]] = {
+    "fractional": lambda t, chance: t / 4,
+    "null": lambda t, chance: None if chance else t // 2,
+    "nan": lambda t, chance: math.nan if chance else t / 2,
+    "still": lambda t, chance: 7 if t > 0 else 3,
+    "still_and_fractional": lambda t, chance: t // 10 + 0.5,
+}
+
+
+@pytest.mark.parametrize("drives", KM)
+def test_windows_over_a_column_follow_whatever_it_holds(drives: str) -> None:
+    @settings(max_examples=25)
+    @given(
+        windows([kind for kind in KINDS if kind.endswith("_units")], max_size=2),
+        aggregates,
+        steps(),
+        st.sampled_from([("on_close", 0), ("on_close", 9), ("final", 9), ("on_update", 9)]),
+    )
+    def check(
+        defined: list[Window], aggs: list[Aggregate], script: list[Step], how: tuple[Any, int]
+    ) -> None:
+        for _, given_ in script:
+            for row in given_ if isinstance(given_, list) else ():
+                row["km"] = KM[drives](row["t"], row["flag"])
+        made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
+        made |= {"emit": how[0], "lateness": how[1]}
+        assert_follows(sw.Operator(**made), Oracle(**made), script)
+
+    check()
 
 
 @given(windows(), events(distinct_times=True), st.randoms(use_true_random=False), st.integers(1, 9))
@@ -116,6 +184,31 @@ def test_arrival_order_and_batch_size_do_not_change_the_answer(
             op.process(arriving[begin : begin + step])
         answers.append(fold(op.advance(math.inf)))
     assert answers[0] == answers[1]
+
+
+@given(
+    windows([kind for kind in KINDS if kind not in BY_ARRIVAL]),
+    events(),
+    st.randoms(use_true_random=False),
+    st.integers(1, 9),
+    st.integers(0, 60),
+)
+def test_ties_in_any_order_and_watermarks_in_between_give_the_same_for_what_commutes(
+    defined: list[Window], rows: list[Row], random: Any, size: int, lateness: int
+) -> None:
+    shuffled = random.sample(rows, len(rows))
+    answers = []
+    for arriving, step in ((rows, len(rows) + 1), (shuffled, size)):
+        op = sw.Operator(windows=defined, aggs=AGGREGATES[0], time="t", by="k", lateness=lateness)
+        emitted = []
+        for begin in range(0, len(arriving), step):
+            op.process(arriving[begin : begin + step])
+            # As far as no event that is still to come is lost, and past many of them.
+            to_come = [row["t"] for row in arriving[begin + step :]]
+            emitted += op.advance(min(to_come, default=50) + random.randint(0, lateness))
+        answers.append(fold([*emitted, *op.advance(math.inf)]))
+        assert op.stats.late_dropped == 0
+    assert alike(answers[0], answers[1])
 
 
 @given(windows(), steps(bounded=False), st.integers(0, 30))

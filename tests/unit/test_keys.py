@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
+import uuid
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
+from slicewise.errors import ColumnTypeError
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.text_table import TextTable
 
@@ -133,3 +139,74 @@ def test_texts_that_are_too_long_together_are_refused(monkeypatch: pytest.Monkey
     keys._table.ends[1] = 2**31 - 5
     with pytest.raises(pa.ArrowCapacityError, match="too many for string"):
         keys.codes([pa.array(["some more"])], 1)
+
+
+UUIDS = [uuid.UUID(int=number) for number in (7, 5, 7)]
+# Of each type three keys, the first and the last of which are equal.
+SUPPORTED: dict[str, Any] = {
+    "decimal": pa.array([Decimal("1.10"), Decimal("-2"), Decimal("1.10")]),
+    "date": pa.array([dt.date(2024, 2, 1), dt.date(2024, 1, 1), dt.date(2024, 2, 1)]),
+    "time": pa.array([dt.time(2), dt.time(1), dt.time(2)]),
+    "duration": pa.array([dt.timedelta(2), dt.timedelta(1), dt.timedelta(2)]),
+    "timestamp": pa.array([dt.datetime(2024, 2, 1), dt.datetime(2024, 1, 1)] * 2)[:3],
+    "uuid": pa.ExtensionArray.from_storage(
+        pa.uuid(), pa.array([u.bytes for u in UUIDS], pa.binary(16))
+    ),
+    "fixed-size binary": pa.array([u.bytes for u in UUIDS], pa.binary(16)),
+    "binary": pa.array([b"b", b"a", b"b"]),
+    "boolean": pa.array([True, False, True]),
+    "float": pa.array([1.5, -1.5, 1.5]),
+    "nan": pa.array([math.nan, 2.0, math.nan]),
+    "zero": pa.array([-0.0, -1.0, 0.0]),
+    "null": pa.array([5, None, 5]),
+    "category": pa.array(["b", "a", "b"]).dictionary_encode(),
+    "text": pa.array(["b", "a", "b"]),
+}
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("kind", SUPPORTED)
+def test_keys_of_any_hashable_type_are_grouped_and_handed_out_again(
+    kind: str, several: bool
+) -> None:
+    column = SUPPORTED[kind]
+    table = pa.table({"k": column, "j": [1, 1, 1], "t": [1, 2, 3], "x": [1, 2, 4]})
+    by: Any = ["k", "j"] if several else "k"
+    made: Any = {"windows": [sw.tumbling(10)], "aggs": [sw.agg.sum("x")], "time": "t", "by": by}
+    # Compared as texts, since NaN equals nothing and -0.0 equals 0.0.
+    first, second = (0.0, -1.0) if kind == "zero" else column.to_pylist()[:2]
+    op = sw.Operator(**made)
+    op.process(table)
+    op.process(table)
+    again = sw.Operator.restore(op.snapshot())
+    again.process(table)
+    expected = {repr((key, 1) if several else key): x for key, x in ((first, 15), (second, 6))}
+    assert {repr(r.key): r.values["x_sum"] for r in again.advance(math.inf)} == expected
+    # In a table null is the least and NaN the greatest.
+    answer = sw.windowed(table, **made)
+    assert answer.schema.field("k").type in (column.type, getattr(column.type, "value_type", None))
+    assert list(map(repr, answer["k"].to_pylist())) == [repr(second), repr(first)]
+    assert answer["x_sum"].to_pylist() == [2, 5]
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "struct": ([{"a": 1}, {"a": 2}], r"A key must be hashable; a column of struct.* is not"),
+    "list": ([[1], [2]], r"A key must be hashable; a column of list.* is not"),
+    "tuple": ([(1, 2), (1, 3)], r"A key must be hashable; a column of list.* is not"),
+    "set": ([frozenset([1]), frozenset([2])], r"values of one type.*frozenset"),
+    "mixed": ([1, "a"], r"values of one type.*'a'"),
+    "complex": ([1j, 2j], r"values of one type.*complex"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_keys_that_arrow_has_no_scalar_type_for_are_refused(kind: str) -> None:
+    values, message = REFUSED[kind]
+    made: Any = {"windows": [sw.tumbling(10)], "aggs": [sw.agg.count()], "time": "t", "by": "k"}
+    rows = [{"t": 1, "k": values[0]}, {"t": 2, "k": values[1]}]
+    frame = pd.DataFrame({"t": [1, 2], "k": pd.Series(values, dtype=object)})
+    for batch in (rows, {"t": [1, 2], "k": values}, frame):
+        with pytest.raises(ColumnTypeError, match=message):
+            sw.Operator(**made).process(batch)
+    with pytest.raises(ColumnTypeError, match=message.replace("one type", "mixed types")):
+        sw.windowed(frame, **made)

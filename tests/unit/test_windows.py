@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from examples.changing_windows import ChangingWindows
+from examples.changing_windows import ChangingWindows, main
 from slicewise.errors import SlicewiseError, SpanError, WindowError
 from slicewise.testing.definitions import Event, instances
 from slicewise.testing.strategies import Following, Overlapping
@@ -437,6 +437,24 @@ def test_the_window_of_the_cutty_paper_changes_with_the_price() -> None:
         (33, 38),
         (38, 48),
     ]
+
+
+def test_the_example_of_the_cutty_paper_prints_the_price_by_volume_of_each_window(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    #   minutes  0        25        34        50
+    #   price    |-- 12 --|--- 9 ---|-- 12 ---|      volumes 100, 110, 120, 100, ...
+    bounds = [(0, 10), (5, 15), (10, 20), (15, 25), (20, 30), (25, 30), (27, 32), (29, 34)]
+    bounds += [(31, 36), (33, 38), (38, 48)]
+    expected = []
+    for start, end in bounds:
+        volumes = {t: (100, 110, 120)[t % 3] for t in range(start, end)}
+        paid = sum((9 if 25 <= t < 34 else 12) * volume for t, volume in volumes.items())
+        price = paid / sum(volumes.values())
+        expected.append(f"minutes {start:2} to {end:2}: {price:6.3f} of {end - start:2} trades")
+    assert expected[5] == "minutes 25 to 30:  9.000 of  5 trades"
+    main()
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_an_open_window_ends_no_later_than_a_shorter_one_that_begins_after_it() -> None:

@@ -73,6 +73,8 @@ def _ranks(keys: Sequence[pa.ChunkedArray]) -> np.ndarray:
         distinct = key.take(pa.array(firsts)).combine_chunks()
         if isinstance(distinct, pa.DictionaryArray):
             distinct = distinct.dictionary_decode()
+        if isinstance(distinct, pa.ExtensionArray):
+            distinct = distinct.storage  # such as the bytes of a UUID
         columns[f"there{number}"] = distinct.is_valid()
         columns[f"value{number}"] = distinct
     by = [(name, "ascending") for name in columns]

@@ -90,7 +90,12 @@ def raw_columns(batch: Any) -> dict[str, Any]:
     if isinstance(batch, pa.RecordBatch | pa.Table):
         return dict(zip(batch.column_names, batch.columns, strict=True))
     if hasattr(batch, "__arrow_c_stream__"):
-        table = pa.table(batch)
+        try:
+            table = pa.table(batch)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ColumnTypeError(
+                f"A column holds values of one type: {'; '.join(map(str, error.args))}."
+            ) from error
         names = [name for name in table.column_names if not name.startswith("__index_level_")]
         return {name: table[name] for name in names}
     if isinstance(batch, Iterable) and not isinstance(batch, str | bytes):

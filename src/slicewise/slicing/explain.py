@@ -72,7 +72,9 @@ def _decisions(op: Operator) -> list[str]:
     }[plan.removes]
     kept = [t for t in op._tracks.values() if t.begins is not None]
     partials = "slices that only passed ends part become one (cutty)" if kept else plan.partials
-    splits = "slices may be cut by late events" if plan.splits else "no slice is ever cut"
+    late = "slices may be cut by late events"
+    cut = "slices are cut where windows turn out to begin" if op.ordered or op._settled else late
+    splits = cut if plan.splits else "no slice is ever cut"
     lines = [f"Storage: {'; '.join(plan.reasons)}.", f"Changes: {splits}; {removes}."]
     return [*lines, f"Partials: {partials}."] if partials != "cutty" else lines
 

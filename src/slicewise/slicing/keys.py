@@ -15,7 +15,7 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import storage
-from slicewise.grouping import encode
+from slicewise.grouping import encode, without_minus_zero
 from slicewise.slicing.key_tables import KeyTable, table_for
 from slicewise.slicing.runs import run
 
@@ -82,7 +82,8 @@ class Keys:
                 new.append(row)
             codes.append(code)
         if self._size > size:
-            self._fresh.append([column.take(np.array(new)) for column in distinct])
+            rows = np.array(new)
+            self._fresh.append([without_minus_zero(column.take(rows)) for column in distinct])
         return codes
 
     def arrays(self) -> list[pa.Array]:

@@ -1,7 +1,9 @@
 """What a workload needs: the decisions of Scotty, Figures 4 to 6, and the tracks that follow.
 
 Rows are kept when the order of events matters and they can come out of order: an aggregate that
-does not commute, a window that is neither context free nor a session, or a count of rows.
+does not commute, a window that is neither context free nor a session, or a count of rows. Where no
+result is ever revised they only wait: once the watermark has passed them they are put in order and
+sliced, and no late event can cut a slice or shift a row any more.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ class Plan:
 
     `stores_rows`: events are kept, not only states (Figure 4). `splits`: a slice may have to be
     cut (Figure 5). `removes`: how an event leaves a slice when a late one shifts it (Figure 6).
+    Events that wait for the watermark come in order: for them neither happens.
     `store`: `"lazy"` merges slices when a window closes, `"eager"` keeps a tree over them.
     `partials`: where periodic windows cut slices (see `slicing.partials`).
     """
@@ -116,9 +119,9 @@ def plan(
             reasons.append(f"{kept}: {', '.join(context)} depend on the events themselves")
     counts = any(isinstance(w, RowPeriodic | RowsEveryTime) for w in windows)
     removes: Literal["never", "invert", "recompute"] = "never"
-    if counts and not ordered:
+    if counts and not ordered and not settled:
         removes = "invert" if all(a.invertible for a in aggs) else "recompute"
-    splits = bool(aware) if ordered else bool(context)
+    splits = bool(aware) if ordered or settled else bool(context)
     if not reasons:
         reasons.append("states alone are kept: no window or aggregate needs rows")
     return Plan(stores, splits, removes, store, partials or "cutty", tuple(reasons))

@@ -72,7 +72,8 @@ class Oracle:
         self._since: dict[str, Number] = {}
         self._events: dict[Any, list[Event]] = {}
         self._arrivals = 0
-        self._emitted: dict[Identity, tuple[Emitted, frozenset[int]]] = {}
+        # By (key, window), and there by identity: each looks only at its own.
+        self._emitted: dict[tuple[Any, str], dict[Identity, tuple[Emitted, frozenset[int]]]] = {}
         for window in windows:
             self.add_window(window)
 
@@ -127,6 +128,7 @@ class Oracle:
     def _report(self, key: Any, window: Window, found: list[Instance]) -> list[Emitted]:
         emitted = []
         exists = set()
+        before = self._emitted.setdefault((key, window.name), {})
         for instance in found:
             identity = (key, window.name, instance.start, instance.end)
             exists.add(identity)
@@ -135,12 +137,12 @@ class Oracle:
             ):
                 emitted.append(self._emit(identity, instance))
         if self.emit != "final":
-            gone = [k for k in self._emitted if k[:2] == (key, window.name) and k not in exists]
-            emitted += [self._retract(k) for k in gone if not self._emitted[k][0].retracted]
+            gone = [k for k, (row, _) in before.items() if k not in exists and not row.retracted]
+            emitted += [self._retract(k) for k in gone]
         return emitted
 
     def _is_due(self, identity: Identity, instance: Instance) -> bool:
-        before = self._emitted.get(identity)
+        before = self._emitted[identity[:2]].get(identity)
         if self.emit == "final":
             return before is None and self.watermark - self.lateness >= instance.close
         if self.emit == "on_close" and self.watermark < instance.close:
@@ -148,17 +150,20 @@ class Oracle:
         return before is None or before[1] != _members(instance)
 
     def _emit(self, identity: Identity, instance: Instance) -> Emitted:
-        before = self._emitted.get(identity)
+        before = self._emitted[identity[:2]].get(identity)
         revision = 0 if before is None else before[0].revision + 1
         values = {a.output: value_of(a, [e.row for e in instance.events]) for a in self.aggs}
         row = Emitted(*identity, values, revision)
-        self._emitted[identity] = (row, _members(instance))
+        self._emitted[identity[:2]][identity] = (row, _members(instance))
         return row
 
     def _retract(self, identity: Identity) -> Emitted:
-        row, _ = self._emitted[identity]
+        row, _ = self._emitted[identity[:2]][identity]
         row = row._replace(revision=row.revision + 1, retracted=True)
-        self._emitted[identity] = (row, frozenset())  # it holds nothing, so it may come back
+        self._emitted[identity[:2]][identity] = (
+            row,
+            frozenset(),
+        )  # it holds nothing, so it may come back
         return row
 
     def _key(self, row: Mapping[str, Any]) -> Any:
