@@ -91,6 +91,35 @@ def test_a_condition_that_raises_an_error_makes_its_event_bad() -> None:
     assert op.stats.bad == 1
 
 
+@pytest.mark.parametrize("window", [sw.punctuated("flag"), sw.threshold("flag")], ids=str)
+@pytest.mark.parametrize(
+    "flags",
+    [["false", "true"], [0, 1], np.array([math.nan, 1.0]), [[True], [False]]],
+    ids=["text", "integers", "floats", "lists"],
+)
+def test_a_condition_that_is_no_boolean_column_is_refused(window: Any, flags: Any) -> None:
+    op = operator(windows=[window])
+    batch = {"t": [1, 2], "x": [1, 2], "flag": flags}
+    with pytest.raises(ColumnTypeError, match=r"A condition is a boolean column.*'flag', the cond"):
+        op.process(batch)
+    with pytest.raises(ColumnTypeError, match=r"give a function such as `when=lambda event"):
+        sw.windowed(pa.table(batch), time="t", windows=window, aggs=SUM)
+    op.process({"t": [1, 2, 3], "x": [1, 2, 4], "flag": [True, False, None]})
+    with pytest.raises(ColumnTypeError, match="A condition is a boolean column"):
+        op.process(batch)
+    assert op.stats.events == 3
+    op.process({"t": [4], "x": [8], "flag": [True]})
+    expected = {"punctuated_flag": [(1, 7)], "threshold_flag": [(1, 1)]}
+    assert sums(op) == expected[window.name]
+
+
+def test_a_condition_of_nothing_but_nulls_may_become_boolean() -> None:
+    op = operator(windows=[sw.threshold("flag")], aggs=[sw.agg.collect("x")])
+    op.process({"t": [1], "x": [None], "flag": [None]})
+    op.process({"t": [2, 3], "x": [1, 2], "flag": [True, False]})
+    assert [r.values["x_collect"] for r in op.advance(math.inf)] == [[1]]
+
+
 def test_late_events_are_counted_and_handed_out_once() -> None:
     op = operator(lateness=5)
     op.process({"t": [20], "x": [1]})

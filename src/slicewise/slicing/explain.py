@@ -10,6 +10,7 @@ import numpy as np
 from slicewise.slicing.arrangement import track_of
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measure_track import MeasureTrack
+from slicewise.slicing.measures import has_fractions
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
@@ -55,7 +56,7 @@ def _tracks(op: Operator) -> list[str]:
 def _edges(windows: Sequence[Placed], technique: Technique) -> str:
     from slicewise.slicing.cutting import cut_by
 
-    kind = "f8" if any(isinstance(p.window.length, float) for p in windows) else "i8"
+    kind = "f8" if any(has_fractions(p.window) for p in windows) else "i8"
     edges = cut_by([placed.window for placed in windows], technique, kind)
     steps = [f"every {s} from {p}" for s, p in zip(edges.steps, edges.phases, strict=True)]
     steps += [f"at {single}" for single in edges.singles]

@@ -36,8 +36,9 @@ from slicewise.slicing.events import (
     Columns,
     names,
 )
-from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of
+from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of, within_reach
 from slicewise.slicing.keys import Keys
+from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.memory import Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
@@ -73,13 +74,16 @@ class Stats:
     """What an operator has seen, keeps and has done.
 
     `events` counts all that were given, `late_dropped` those below the watermark by more than the
-    lateness, `bad` those without a usable time. `slices` and `stored_rows` are kept now; rows that
-    wait for the watermark are among them.
+    lateness, `bad` those without a usable time or value of an advancing column. `behind` counts
+    those of which an advancing column fell behind what its key had reached for good: windows over
+    that column leave them out, the others do not. `slices` and `stored_rows` are kept now; rows
+    that wait for the watermark are among them.
     """
 
     events: int = 0
     late_dropped: int = 0
     bad: int = 0
+    behind: int = 0
     slices: int = 0
     stored_rows: int = 0
     combines: int = 0
@@ -245,6 +249,7 @@ class Operator:
         given = times_of(self, columns)
         bind(self, columns)
         marks, usable = marks_of(self, columns, given.usable)
+        usable = within_reach(self, columns, usable)
         if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
         self.stats.events += size
@@ -265,8 +270,18 @@ class Operator:
             track.know(len(self._keys))
         for track in self._takers:
             track.add(self._plain(events) if isinstance(track, OrderTrack) else events)
+        self._hand_out_fallen(columns)
         if self._waiters:
             self._waiting.add(self._plain(events))
+
+    def _hand_out_fallen(self, columns: Columns) -> None:
+        """Count and keep the events of which an advancing column fell behind."""
+        fallen = [t.fallen for t in self._takers if isinstance(t, MeasureTrack)]
+        marked = [rows for rows in fallen if rows is not None]
+        if marked:
+            rows = np.flatnonzero(np.logical_or.reduce(marked))
+            self.stats.behind += len(rows)
+            self._late.append(columns.table(rows))
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
@@ -475,7 +490,7 @@ class Operator:
 
     @property
     def late(self) -> list[dict[str, Any]]:
-        """The events that were dropped as late, and those without a usable time."""
+        """The events that were dropped as late, that fell behind, and those that are bad."""
         return [row for table in self._late for row in table.to_pylist()]
 
     def take_late(self) -> pa.Table | None:

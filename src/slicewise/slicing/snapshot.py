@@ -299,7 +299,6 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
     }
     if isinstance(track, MeasureTrack):
         node["settled"] = out.put(_of_keys(track.settled, live, BEGINNING))
-        node["behind"] = track.behind
     if isinstance(track, RowTrack):
         node["marks"] = {n: out.put(marks[slots]) for n, marks in track.marks.items()}
         node["anchors"] = {n: out.put(_of_keys(a, live)) for n, a in track.anchors.items()}
@@ -340,6 +339,9 @@ def _get_track(
             f"The snapshot keeps slices as {node['kind']}, and these windows and aggregates keep "
             f"them as {type(track).__name__}. Restore it with the release that wrote it."
         )
+    if isinstance(track, MeasureTrack):
+        kind = source.get(node["settled"]).dtype
+        track.keep_as(kind, rows=node["arrival"] is not None)
     runs = track.runs
     size = source.get(node["size"])
     count = int(size.sum())
@@ -352,7 +354,6 @@ def _get_track(
     if isinstance(track, MeasureTrack):
         track._admit()
         track.settled[:keys] = source.get(node["settled"])
-        track.behind = node["behind"]
     if isinstance(track, RowTrack):
         for number, place in node["marks"].items():
             if int(number) in track.marks:
