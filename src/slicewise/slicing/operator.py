@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Bound, reads
+from slicewise.aggregates.forgiving import forgiven
 from slicewise.errors import OrderError, SpanError, WindowError
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
@@ -26,6 +27,7 @@ from slicewise.slicing.batches import (
 from slicewise.slicing.emission import (
     Answers,
     Blocks,
+    Due,
     Listed,
     Result,
     answers_of,
@@ -141,6 +143,7 @@ class Operator:
         check_merging(merger, store, partials)
         self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
+        self._answered = BEGINNING  # the watermark up to which results were handed out
         self.stats = Stats()
         self._late: list[pa.Table] = []
         self._types: dict[str, pa.DataType] | None = None
@@ -335,6 +338,12 @@ class Operator:
         """Take a watermark; the results that it closes, revises and retracts.
 
         They come by window, as given, retractions first, and then by start and end.
+
+        If an aggregate raises an error, nothing is handed out and nothing is lost: the next call
+        gives what this one would have given, or raises again until the event is gone or the
+        aggregate can take it. If a window of one's own raises an error for an event, that event
+        begins and ends no instance of it, is counted as bad and handed out in `late`, and the error
+        is raised once; the next call goes on.
         """
         table = self.advance_arrow(watermark)
         plain = {*self.by, *RESULT_COLUMNS}
@@ -360,33 +369,56 @@ class Operator:
 
     def advance_arrow(self, watermark: Any) -> pa.Table:
         """The same as `advance`, as an Arrow table."""
-        before, horizon_before = self.watermark, self._horizon(self.watermark)
-        self.watermark = max(before, self._point(watermark))
+        self.watermark = max(self.watermark, self._point(watermark))
+        before, horizon_before = self._answered, self._horizon(self._answered)
         horizon = self._horizon(self.watermark)
         if self._waiting.batches:
             self._release(horizon if self.emit == "final" else self.watermark)
-        answers: list[Answers | Blocks] = []
+        self._hand_out_failed()
         every = self._all_keys()
         dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
-        self._dirty = []
+        due: list[Due] = []
         for track in self._tracks.values():
             if self.emit == "final":
-                answers += self._closed(track, every, horizon_before, horizon)
+                due += self._closed(track, every, horizon_before, horizon)
             elif self.emit == "on_close":
                 if len(dirty):
                     clean = np.setdiff1d(every, dirty, assume_unique=True)
-                    answers += self._revised(track, dirty, horizon_before, self.watermark)
+                    due += self._revised(track, dirty, horizon_before, self.watermark)
                 else:
                     clean = every
-                answers += self._closed(track, clean, before, self.watermark)
+                due += self._closed(track, clean, before, self.watermark)
             elif len(dirty):
-                answers += self._revised(track, dirty, horizon_before, INFINITY)
+                due += self._revised(track, dirty, horizon_before, INFINITY)
+        # From here on nothing of the user's own runs: what was asked for is handed out.
+        answers = [part for one in due for part in self._remembered(one)]
+        self._answered, self._dirty = self.watermark, []
+        for track in self._tracks.values():
+            if isinstance(track, OrderTrack):
+                track.handed_out(horizon if self.emit == "final" else self.watermark)
             if horizon > horizon_before:
                 track.evict(horizon)
         if self.emit != "final":
             self._prune(horizon)
         self._count()
         return table_of(self, answers)
+
+    def _hand_out_failed(self) -> None:
+        """Make events bad that a window of the user's own could not take, and say why once."""
+        import pyarrow as pa
+
+        tracks = [track for track in self._tracks.values() if isinstance(track, OrderTrack)]
+        users = [user for track in tracks for user in track.users.values()]
+        failed = [one for user in users for one in user.failed]
+        if not failed:
+            return
+        for user in users:
+            user.failed = []
+        events = list({id(event): event for event, _ in failed}.values())
+        self.stats.bad += len(events)
+        self._late.append(pa.Table.from_pylist(events))
+        if forgiven() is None:
+            raise failed[0][1]
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""
@@ -431,37 +463,43 @@ class Operator:
             return INFINITY
         return max(BEGINNING, math.ceil(watermark) if watermark > -math.inf else BEGINNING)
 
-    def _closed(
-        self, track: Track, keys: np.ndarray, low: int, high: int
-    ) -> Sequence[Answers | Blocks]:
+    def _closed(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What closed since the last watermark, for keys of which nothing emitted has changed."""
         if high <= low or not len(keys):
             return []
         together = track.closed(low, high)
         if together is not None:
-            return [together] if len(together) else []
+            return [Due([together])] if len(together) else []
         listed = Listed.of(track, keys, low, high)
         if not len(listed.instances):
             return []
+        answers = [answers_of(track, listed)]
         if self.emit == "on_close" and self.lateness:
-            self._emitted.note(listed.instances, prints_of(track, listed))
-        return [answers_of(track, listed)]
+            return [Due(answers, listed.instances, prints_of(track, listed))]
+        return [Due(answers)]
 
-    def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Answers]:
+    def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
         listed = Listed.of(track, keys, low, high)
         windows = np.array([placed.number for placed in track.windows])
-        some = len(listed.instances) > 0
-        if some:
-            due, revisions = self._emitted.note(listed.instances, prints_of(track, listed))
-        answers = []
-        gone = self._emitted.retract(windows, keys, track.floors(keys, low), noted=some)
-        if len(gone[0]):
-            answers.append(retractions(gone, value_types(self)))
-        if some and due.any():
-            rows = np.flatnonzero(due)
-            answers.append(answers_of(track, listed.take(rows), revisions[rows]))
-        return answers
+        gone = (windows, keys, track.floors(keys, low))
+        if not len(listed.instances):
+            return [Due([], gone=gone)]
+        prints = prints_of(track, listed)
+        due, revisions = self._emitted.look(listed.instances, prints)
+        rows = np.flatnonzero(due)
+        answers = [answers_of(track, listed.take(rows), revisions[rows])] if len(rows) else []
+        return [Due(answers, listed.instances, prints, gone)]
+
+    def _remembered(self, due: Due) -> Sequence[Answers | Blocks]:
+        """Rows that are handed out, retractions first; what may be revised is remembered."""
+        if due.instances is not None and due.prints is not None:
+            self._emitted.note(due.instances, due.prints)
+        if due.gone is None:
+            return due.answers
+        gone = self._emitted.retract(*due.gone, noted=due.instances is not None)
+        taken = [retractions(gone, value_types(self))] if len(gone[0]) else []
+        return [*taken, *due.answers]
 
     def _count(self) -> None:
         tracks = self._tracks.values()

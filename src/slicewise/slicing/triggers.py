@@ -134,7 +134,7 @@ def first_after(kind: int, origin: Any, every: Any, length: Any, t: Any) -> int:
     if kind == FIXED:
         return 0 if origin + length > t else 1
     if kind == CUMULATE:
-        steps = steps_of(length, every)
+        steps: int = steps_of(length, every)
         turn = int((t - origin) // length)
         k = turn * steps + int((t - origin - turn * length) // every)
     else:
