@@ -138,11 +138,11 @@ def wanted_of(
         return None
     wanted: np.ndarray = given.values >= horizon
     if usable is not None:
-        op._stats.bad += int(len(usable) - usable.sum())
-        op._stats.late_dropped += int((usable & ~wanted).sum())
+        op.stats.bad += int(len(usable) - usable.sum())
+        op.stats.late_dropped += int((usable & ~wanted).sum())
         wanted &= usable
     else:
-        op._stats.late_dropped += int(len(wanted) - wanted.sum())
+        op.stats.late_dropped += int(len(wanted) - wanted.sum())
     if wanted.all():
         return None
     op._late.append(columns.table(np.flatnonzero(~wanted)))

@@ -78,9 +78,9 @@ class Stats:
     `events` counts all that were given, `late_dropped` those below the watermark by more than the
     lateness, `bad` those without a usable time or value of an advancing column. `behind` counts
     those of which an advancing column fell behind what its key had reached for good: windows over
-    that column leave them out, the others do not. `slices` and `stored_rows` are kept now; rows
-    that wait for the watermark are among them. `combines` leaves out those that a merger given as
-    `merger=` makes: it does not count them.
+    that column leave them out, the others do not. `slices` and `stored_rows` were kept after
+    the last `advance`; rows that wait for the watermark are among them. `combines` leaves out those
+    that a merger given as `merger=` makes: it does not count them.
     """
 
     events: int = 0
@@ -145,7 +145,7 @@ class Operator:
         self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
         self._answered = BEGINNING  # the watermark up to which results were handed out
-        self._stats = Stats()
+        self.stats = Stats()
         self._late: list[pa.Table] = []
         self._types: dict[str, pa.DataType] | None = None
         self._untyped: set[str] = set()  # columns that have had nothing but nulls
@@ -256,7 +256,7 @@ class Operator:
         usable = within_reach(self, columns, usable)
         if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
-        self._stats.events += size
+        self.stats.events += size
         wanted = wanted_of(self, given, usable, columns)
         times, low, high = given.values, given.low, given.high
         if wanted is not None:
@@ -267,7 +267,7 @@ class Operator:
         keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
         self._newest = max(self._newest, high)
         self._note_changes(times, keys, wanted, low)
-        arrival = self._stats.events - size
+        arrival = self.stats.events - size
         ordered = given.ordered and wanted is None
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
         for track in self._tracks.values():
@@ -284,7 +284,7 @@ class Operator:
         marked = [rows for rows in fallen if rows is not None]
         if marked:
             rows = np.flatnonzero(np.logical_or.reduce(marked))
-            self._stats.behind += len(rows)
+            self.stats.behind += len(rows)
             self._late.append(columns.table(rows))
 
     def _plain(self, batch: Batch) -> Batch:
@@ -401,6 +401,7 @@ class Operator:
                 track.evict(horizon)
         if self.emit != "final":
             self._prune(horizon)
+        self._count()
         return table_of(self, answers)
 
     def _hand_out_failed(self) -> None:
@@ -415,7 +416,7 @@ class Operator:
         for user in users:
             user.failed = []
         events = list({id(event): event for event, _ in failed}.values())
-        self._stats.bad += len(events)
+        self.stats.bad += len(events)
         self._late.append(pa.Table.from_pylist(events))
         if forgiven() is None:
             raise failed[0][1]
@@ -501,15 +502,12 @@ class Operator:
         taken = [retractions(gone, value_types(self))] if len(gone[0]) else []
         return [*taken, *due.answers]
 
-    @property
-    def stats(self) -> Stats:
-        """What was seen, is kept and has been done, up to now."""
+    def _count(self) -> None:
         tracks = self._tracks.values()
-        self._stats.slices = sum(track.live for track in tracks)
+        self.stats.slices = sum(track.live for track in tracks)
         rows = sum(track.live for track in tracks if isinstance(track, RowTrack))
-        self._stats.stored_rows = rows + len(self._waiting)
-        self._stats.combines = sum(track.combines for track in tracks)
-        return self._stats
+        self.stats.stored_rows = rows + len(self._waiting)
+        self.stats.combines = sum(track.combines for track in tracks)
 
     def explain(self) -> str:
         """In words: which windows share slices, what is stored and why, what is compiled.

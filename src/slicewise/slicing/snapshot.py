@@ -149,7 +149,7 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     header = source.header
     op._floor = header["floor"]
     op._answered = header.get("answered", op.watermark)
-    op._stats = type(op._stats)(**header["stats"])
+    op.stats = type(op.stats)(**header["stats"])
     op._late = [table_of(source.get_bytes(place)) for place in header["late"]]
     op._emitted = _get_emitted(header["emitted"], source)
     _get_keys(op._keys, header["keys"], source)
@@ -178,6 +178,7 @@ def _compact(op: Operator) -> None:
         track.evict(horizon)
     op._emitted.pruned_at = 0
     op._prune(horizon)
+    op._count()
 
 
 def _live_keys(op: Operator) -> np.ndarray:
