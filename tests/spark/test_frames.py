@@ -278,6 +278,28 @@ def test_mistakes_are_found_on_the_driver(frame: Any, change: Any, error: Any, m
         sw.rolling(given, over=5, **query)
 
 
+@pytest.mark.parametrize(
+    ("window", "match"),
+    [
+        (sw.tumbling(sw.units(5, on="s")), "needs integers or floats; 's', which"),
+        (sw.threshold("s"), "A condition is a boolean column, and null is false; 's', the cond"),
+        (sw.punctuated("x"), "'x', the condition of 'punctuated_x', holds"),
+    ],
+    ids=["units", "threshold", "punctuated"],
+)
+def test_columns_of_windows_are_checked_on_the_driver(frame: Any, window: Any, match: str) -> None:
+    with pytest.raises(ColumnTypeError, match=match):
+        sw.windowed(frame, by="k", time="t", windows=window, aggs=sw.agg.count())
+
+
+def test_fractions_over_a_column_of_integers_are_not_cut_off(spark: Any) -> None:
+    frame = spark.createDataFrame([(1, 0), (2, 2), (3, 3)], "t int, km int")
+    window = sw.tumbling(sw.units(2.5, on="km"))
+    found = sw.windowed(frame, time="t", windows=window, aggs=sw.agg.count())
+    rows = sorted((r["start"], r["end"], r["count"]) for r in found.collect())
+    assert rows == [(0.0, 2.5, 2), (2.5, 5.0, 1)]
+
+
 def test_a_key_cannot_have_the_name_of_a_result_column(frame: Any) -> None:
     renamed = frame.withColumnRenamed("k", "window")
     with pytest.raises(ColumnError, match="Rename that column first"):

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
+from slicewise.aggregates.forgiving import forgiving
 from slicewise.errors import (
     AggregateError,
     CapabilityError,
@@ -21,6 +22,7 @@ from slicewise.errors import (
     SpanError,
     WindowError,
 )
+from slicewise.testing import Oracle, assert_same_rows
 
 SUM = sw.agg.sum("x")
 
@@ -89,6 +91,35 @@ def test_a_condition_that_raises_an_error_makes_its_event_bad() -> None:
     }
     assert op.late == [{"t": 2, "x": 0}]
     assert op.stats.bad == 1
+
+
+@pytest.mark.parametrize("window", [sw.punctuated("flag"), sw.threshold("flag")], ids=str)
+@pytest.mark.parametrize(
+    "flags",
+    [["false", "true"], [0, 1], np.array([math.nan, 1.0]), [[True], [False]]],
+    ids=["text", "integers", "floats", "lists"],
+)
+def test_a_condition_that_is_no_boolean_column_is_refused(window: Any, flags: Any) -> None:
+    op = operator(windows=[window])
+    batch = {"t": [1, 2], "x": [1, 2], "flag": flags}
+    with pytest.raises(ColumnTypeError, match=r"A condition is a boolean column.*'flag', the cond"):
+        op.process(batch)
+    with pytest.raises(ColumnTypeError, match=r"give a function such as `when=lambda event"):
+        sw.windowed(pa.table(batch), time="t", windows=window, aggs=SUM)
+    op.process({"t": [1, 2, 3], "x": [1, 2, 4], "flag": [True, False, None]})
+    with pytest.raises(ColumnTypeError, match="A condition is a boolean column"):
+        op.process(batch)
+    assert op.stats.events == 3
+    op.process({"t": [4], "x": [8], "flag": [True]})
+    expected = {"punctuated_flag": [(1, 7)], "threshold_flag": [(1, 1)]}
+    assert sums(op) == expected[window.name]
+
+
+def test_a_condition_of_nothing_but_nulls_may_become_boolean() -> None:
+    op = operator(windows=[sw.threshold("flag")], aggs=[sw.agg.collect("x")])
+    op.process({"t": [1], "x": [None], "flag": [None]})
+    op.process({"t": [2, 3], "x": [1, 2], "flag": [True, False]})
+    assert [r.values["x_collect"] for r in op.advance(math.inf)] == [[1]]
 
 
 def test_late_events_are_counted_and_handed_out_once() -> None:
@@ -261,6 +292,113 @@ def test_a_user_window_that_ends_more_than_are_open_is_refused() -> None:
     op.process({"t": [1], "x": [1]})
     with pytest.raises(WindowError, match="'greedy' ended 1 at time 1 when 0 were open"):
         op.advance(5)
+
+
+class Fussy(sw.UserWindow):
+    """Begins an instance with every event and ends the one before; it cannot take 13."""
+
+    open_now = 0
+
+    def on_event(self, time: int, event: Any) -> tuple[int, int]:
+        if event["x"] == 13:
+            raise ValueError("13 is bad luck")
+        if event["x"] == 99:
+            return (0, 5)
+        ends, self.open_now = self.open_now, 1
+        return (1, ends)
+
+
+class Calm(Fussy):
+    """The same, and begins and ends nothing with what the other one cannot take."""
+
+    name = "fussy"
+
+    def on_event(self, time: int, event: Any) -> tuple[int, int]:
+        return (0, 0) if event["x"] in (13, 99) else super().on_event(time, event)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_an_event_that_a_user_window_cannot_take_is_bad_and_the_rest_goes_on(ordered: bool) -> None:
+    others = [sw.tumbling(10), sw.tumbling(sw.rows(2)), sw.session(3)]
+    made: Any = {"aggs": [SUM, sw.agg.count()], "time": "t", "by": "k", "ordered": ordered}
+    op = sw.Operator(windows=[Fussy(), *others], **made)
+    oracle = Oracle(windows=[Calm(), *others], **made)
+    times = [1, 2, 3, 4, 5, 6, 7, 8]
+    batch = {"t": times, "k": list("abababab"), "x": [1, 2, 13, 4, 5, 99, 7, 8]}
+    expected: list[Any] = [*oracle.process(batch)]
+    if ordered:
+        with pytest.raises(ValueError, match="13 is bad luck"):
+            op.process(batch)
+    else:
+        op.process(batch)
+        with pytest.raises(ValueError, match="13 is bad luck"):
+            op.advance(8)
+    assert (op.stats.bad, [row["x"] for row in op.late]) == (2, [13, 99])
+    op = sw.Operator.restore(op.snapshot())
+    more = {"t": [20, 21], "k": ["a", "b"], "x": [1, 2]}
+    found = [*op.advance(8), *(op.process(more) or []), *op.advance(math.inf)]
+    expected += [*oracle.advance(8), *oracle.process(more), *oracle.advance(math.inf)]
+    assert_same_rows(found, expected)
+
+
+def test_a_stream_goes_on_over_an_event_that_a_user_window_cannot_take() -> None:
+    # Spark's streams forgive errors of single events and count them.
+    op = operator(windows=[Fussy(), sw.tumbling(10)])
+    op.process({"t": [1, 2, 3], "x": [1, 13, 2]})
+    with forgiving():
+        found = {r.window: r.values["x_sum"] for r in op.advance(math.inf)}
+    assert found == {"fussy": 14, "tumbling_10": 16}
+    assert (op.stats.bad, op.late) == (1, [{"t": 2, "x": 13}])
+
+
+class Checked(sw.Aggregate):
+    """The sum, which must not be 13 while `strict`."""
+
+    name = "checked"
+    arity = 1
+    strict = True
+
+    def identity(self) -> float:
+        return 0.0
+
+    def lift(self, value: float) -> float:
+        return value
+
+    def combine(self, older: float, newer: float) -> float:
+        return older + newer
+
+    def lower(self, state: float) -> float:
+        if Checked.strict and state == 13:
+            raise ValueError("13 is bad luck")
+        return state
+
+
+@pytest.mark.parametrize(
+    "mode", [{}, {"emit": "final"}, {"lateness": 50}, {"emit": "on_update"}], ids=str
+)
+def test_an_error_of_an_aggregate_loses_no_result(
+    mode: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = [sw.tumbling(10), sw.session(3), sw.tumbling(sw.rows(2))]
+    made: Any = {"windows": windows, "aggs": [Checked("x")], "time": "t", "by": "k"} | mode
+    op, oracle = sw.Operator(**made), Oracle(**made)
+    monkeypatch.setattr(Checked, "strict", False)
+    first = {"t": [1, 2, 3, 4], "k": list("abab"), "x": [1.0, 2.0, 4.0, 8.0]}
+    second = {"t": [21, 22, 25, 26], "k": list("abab"), "x": [13.0, 2.0, 4.0, 8.0]}
+    for batch, watermark in ((first, 15), (second, 40)):
+        op.process(batch)
+        oracle.process(batch)
+        if batch is second:
+            monkeypatch.setattr(Checked, "strict", True)
+            for _ in range(2):
+                with pytest.raises(ValueError, match="13 is bad luck"):
+                    op.advance(watermark)
+            monkeypatch.setattr(Checked, "strict", False)
+            op = sw.Operator.restore(op.snapshot())
+        assert_same_rows(op.advance(watermark), oracle.advance(watermark))
+    op.process({"t": [90], "k": ["a"], "x": [5.0]})
+    oracle.process({"t": [90], "k": ["a"], "x": [5.0]})
+    assert_same_rows(op.advance(math.inf), oracle.advance(math.inf))
 
 
 def test_a_user_window_that_would_have_to_revise_is_refused_when_built() -> None:

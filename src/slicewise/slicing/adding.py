@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 def known_from(op: Operator, window: Window) -> Any:
     """The least start of an instance of which everything is known, in the window's measure."""
-    if op._newest == BEGINNING:
+    axis = getattr(window, "axis", None)
+    if op._newest == BEGINNING and (axis is None or op._types is None or axis in op._types):
         return BEGINNING
     behind = max(op._newest + 1, op.watermark)
     if needs_rows(window):
@@ -46,6 +47,12 @@ def known_from(op: Operator, window: Window) -> Any:
                 f"How far {window.axis!r} has come is not known, so a window over it would begin "
                 f"in the middle; {window.name!r} was given after the first event. Give it when the "
                 "operator is built, or beside another window over the same column."
+            )
+        if not track.cuts(window):
+            raise CapabilityError(
+                f"Slices over {window.axis!r} are cut for windows of whole numbers or of halves, "
+                f"quarters and so on, as those that were there first; {window.name!r} has other "
+                "fractions and was given after the first event. Give it when the operator is built."
             )
         return track.beyond()
     horizon = op._horizon(op.watermark)

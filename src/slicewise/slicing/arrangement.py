@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from slicewise.slicing.batches import Waiting
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measure_track import MeasureTrack
+from slicewise.slicing.measures import adds_exactly, measure_dtype
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
@@ -49,7 +51,9 @@ def arrange(op: Operator) -> None:
         wanted.setdefault(track_of(op, placed), []).append(placed)
     tracks = {}
     for place, windows in wanted.items():
-        track = op._tracks.get(place) or _make_track(op, place)
+        track = op._tracks.get(place)
+        if track is None or not _suits(track, windows):
+            track = _make_track(op, place, windows)
         track.technique = op.plan.partials
         track.set_windows(windows)
         track.runs.admit(len(op._keys))
@@ -64,7 +68,12 @@ def arrange(op: Operator) -> None:
         op._waiting = Waiting()
 
 
-def _make_track(op: Operator, place: Any) -> Track:
+def _suits(track: Track, windows: Sequence[Placed]) -> bool:
+    """Whether a track can have these windows, as it can whatever comes after the first event."""
+    return not isinstance(track, MeasureTrack) or all(track.cuts(p.window) for p in windows)
+
+
+def _make_track(op: Operator, place: Any, windows: Sequence[Placed]) -> Track:
     kind = place if isinstance(place, str) else place[0]
     how: Any = {"merger": op._merger, "eager": op.plan.store == "eager"}
     if kind in ("order", "ties"):
@@ -78,6 +87,8 @@ def _make_track(op: Operator, place: Any) -> Track:
     if kind == "time":
         return FreeTrack(op._bounds, settled=op._settled, **how)
     assert op._types is not None
-    _, axis, rows = place
-    dtype = "f8" if str(op._types[axis]) in ("float", "double", "halffloat") else "i8"
+    _, axis, sorts = place
+    defined = [placed.window for placed in windows]
+    dtype = measure_dtype(op._types[axis], defined)
+    rows = sorts or not all(map(adds_exactly, defined))
     return MeasureTrack(op._bounds, axis, dtype, rows=rows, **how)

@@ -67,6 +67,20 @@ class Blocks:
         return len(self.key)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Due:
+    """Rows that are ready, and what is to be remembered when they are handed out.
+
+    `instances` with their `prints` may be revised; `gone` are windows, keys and floors among which
+    whatever is not one of `instances` no longer exists.
+    """
+
+    answers: Sequence[Answers | Blocks]
+    instances: Instances | None = None
+    prints: np.ndarray | None = None
+    gone: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+
 NONE = np.empty(0, np.int64)
 
 

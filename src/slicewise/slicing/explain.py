@@ -10,16 +10,13 @@ import numpy as np
 from slicewise.slicing.arrangement import track_of
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measure_track import MeasureTrack
+from slicewise.slicing.measures import has_fractions
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
-
-# Of each slice: start, stop and slot in the pool; first, last, rows and arrival in its slot, and a
-# place among the free ones. Of each key: offset, size, room and base of its run.
-SLICE_BYTES, KEY_BYTES = 8 * 8, 4 * 8
 
 
 def explain(op: Operator) -> str:
@@ -55,7 +52,7 @@ def _tracks(op: Operator) -> list[str]:
 def _edges(windows: Sequence[Placed], technique: Technique) -> str:
     from slicewise.slicing.cutting import cut_by
 
-    kind = "f8" if any(isinstance(p.window.length, float) for p in windows) else "i8"
+    kind = "f8" if any(has_fractions(p.window) for p in windows) else "i8"
     edges = cut_by([placed.window for placed in windows], technique, kind)
     steps = [f"every {s} from {p}" for s, p in zip(edges.steps, edges.phases, strict=True)]
     steps += [f"at {single}" for single in edges.singles]
@@ -97,17 +94,50 @@ def _merging(op: Operator) -> str:
 
 
 def _costs(op: Operator) -> list[str]:
+    """What is kept now, added up from the arrays that are there."""
     lines = []
     for track in op._tracks.values():
-        states = sum(
-            np.dtype(kind).itemsize for c in track.store.components for kind in c.algebra.dtypes
-        )
-        unit = "row" if isinstance(track, RowTrack) else "slice"
+        states = sum(np.dtype(kind).itemsize for c in track.components for kind in c.algebra.dtypes)
+        unit = "rows" if isinstance(track, RowTrack) else "slices"
         lines.append(
-            f"Memory of {_title(track)}: {KEY_BYTES} bytes a key and {SLICE_BYTES + states} bytes "
-            f"a {unit}; now {track.runs.live} of them for {track.runs.keys} keys."
+            f"Memory of {_title(track)}: {_per_key(track, track.keys)}, for {track.live} {unit} "
+            f"with states of {states} bytes."
         )
+    if op._tracks:
+        lines.append(f"Memory of the keys: {_per_key(op._keys, len(op._keys))}.")
+    if op._waiting.batches:
+        lines.append(f"Memory of events that wait: {_per_key(op._waiting, len(op._keys))}.")
     return lines
+
+
+def _per_key(thing: Any, keys: int) -> str:
+    size = bytes_of(thing)
+    return f"{size} bytes, {-(-size // max(keys, 1))} a key for {keys} keys"
+
+
+def bytes_of(thing: Any) -> int:
+    """The bytes of all arrays that belong to a thing, each once; Python objects are left out."""
+    known: dict[int, int] = {}
+    waiting, seen = [thing], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, np.ndarray):
+            while isinstance(one.base, np.ndarray):
+                one = one.base
+            known[id(one)] = one.nbytes
+        elif id(one) not in seen:
+            seen.add(id(one))
+            if isinstance(one, dict):
+                waiting += one.values()
+            elif isinstance(one, list | tuple):
+                waiting += one
+            elif type(one).__module__ == "pyarrow.lib":
+                known[id(one)] = getattr(one, "nbytes", 0)
+            elif type(one).__module__.startswith(("slicewise.slicing", "slicewise.columns")):
+                slots = getattr(type(one), "__slots__", ())
+                waiting += [getattr(one, name) for name in slots if hasattr(one, name)]
+                waiting += getattr(one, "__dict__", {}).values()
+    return sum(known.values())
 
 
 def _title(track: Track) -> str:

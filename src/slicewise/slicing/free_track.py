@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.base import Bound, Component
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.band_closing import close
 from slicewise.slicing.bands import Bands
@@ -115,6 +115,14 @@ class FreeTrack(Track):
     @property
     def live(self) -> int:
         return self._runs.live if self.bands is None else self.bands.live
+
+    @property
+    def keys(self) -> int:
+        return self._runs.keys if self.bands is None else self.bands.keys
+
+    @property
+    def components(self) -> list[Component]:
+        return self._store.components
 
     @property
     def combines(self) -> int:

@@ -10,6 +10,8 @@ from slicewise.aggregates.base import Bound, bound_columns
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import events_of
 from slicewise.slicing.events import Columns, Times, check_same_times, fitted, usable_times
+from slicewise.slicing.measure_track import MeasureTrack
+from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.settings import guessed, skips_null
 from slicewise.windows.base import holds
 
@@ -40,10 +42,12 @@ def bind(op: Operator, columns: Columns) -> None:
     import pyarrow as pa
 
     needed = op._known.columns
+    if op._known.read:
+        check_window_columns(op._known.read, columns.type_of)
     if op._types is None:
         types = {name: columns.type_of(name) for name in needed}
         untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
-        bind_to(op, types | {name: guessed(name, op.aggs) for name in untyped})
+        bind_to(op, types | {name: guessed(name, op.aggs, op.windows) for name in untyped})
         op._untyped = untyped
     elif op._untyped:
         _learn(op, columns)
@@ -113,6 +117,16 @@ def marks_of(
                 usable[row] = False
         marks[placed.number] = mark
     return marks, usable
+
+
+def within_reach(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
+    """The events whose advancing columns can be used too: infinite values reach no instance."""
+    for track in op._takers:
+        if isinstance(track, MeasureTrack):
+            inside = track.usable(columns[track.axis])
+            if not inside.all():
+                usable = inside if usable is None else usable & inside
+    return usable
 
 
 def wanted_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,11 +10,14 @@ import numpy as np
 
 from slicewise.aggregates.base import Bound
 from slicewise.codegen.kernel import kernel
+from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.batches import Batch
+from slicewise.slicing.events import LATEST
 from slicewise.slicing.free_track import FreeTrack
+from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
-from slicewise.slicing.runs import run
+from slicewise.slicing.runs import Runs, run
 from slicewise.slicing.slicer import slice_free
 from slicewise.slicing.tracks import Track
 from slicewise.slicing.triggers import (
@@ -25,13 +29,18 @@ from slicewise.slicing.triggers import (
     list_free,
     needed_from,
 )
+from slicewise.windows import Window
+
+EXACT = 2**53  # whole numbers up to here are floats
 
 
 class MeasureTrack(FreeTrack):
     """Context-free windows over an advancing column.
 
     An instance closes when an event at or past its end is below the watermark. `settled` is what
-    each key has reached for good: an event that falls behind it does not advance.
+    each key has reached for good: an event that falls behind it does not advance, and `fallen`
+    marks those of the last batch. With `rows` each event is a slice of its own: aggregates depend
+    on their order, or sums of fractions such as 0.1 round, so that no edge is the same twice.
     """
 
     def __init__(
@@ -48,7 +57,31 @@ class MeasureTrack(FreeTrack):
         self.axis = axis
         self.rows = rows
         self.settled = np.empty(0, dtype)
-        self.behind = 0
+        self.fallen: np.ndarray | None = None
+
+    def cuts(self, window: Window) -> bool:
+        """Whether edges of a window can be told exactly from what is kept."""
+        whole = self.settled.dtype.kind == "i"
+        return not (whole and has_fractions(window)) and (self.rows or adds_exactly(window))
+
+    def usable(self, column: Column) -> np.ndarray:
+        """Which values can be told apart from their neighbours; null and NaN are in no instance."""
+        values = column.values
+        reach = float(LATEST)
+        if self.settled.dtype.kind == "f":
+            # Floats further off than so many steps, or than so many whole numbers, run together.
+            steps = min(getattr(p.window, "every", p.window.length) for p in self.windows)
+            reach = min(reach, EXACT * steps, EXACT if values.dtype.kind != "f" else math.inf)
+        usable: np.ndarray = (np.abs(values.astype(np.float64)) < reach) | (values != values)
+        return usable if column.valid is None else usable | ~column.valid
+
+    def keep_as(self, dtype: np.dtype[Any], *, rows: bool) -> None:
+        """Keep floats or rows if a window that is gone had need of them, before there is any."""
+        self.rows = self.rows or rows
+        if dtype.kind == "f" and self.settled.dtype.kind != "f":
+            self.runs = self.store.runs = Runs("f8")
+            self.settled = np.empty(0)
+            self.set_windows(self.windows)
 
     def add(self, batch: Batch) -> None:
         column = batch.columns[self.axis]
@@ -60,8 +93,8 @@ class MeasureTrack(FreeTrack):
             wanted = wanted & np.isfinite(at)
         self._admit()
         behind = wanted & (at < self.settled[batch.keys])
-        if behind.any():
-            self.behind += int(behind.sum())
+        self.fallen = behind if behind.any() else None
+        if self.fallen is not None:
             wanted = wanted & ~behind
         if self.rows:
             sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
@@ -99,7 +132,11 @@ class MeasureTrack(FreeTrack):
         return reached
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        points = (self.reached(low)[keys], self.reached(high)[keys])
+        # No instance ends before its key begins, and floats far below that count no steps.
+        runs, begun = self.runs, self.runs.size[keys] > 0
+        lows = np.zeros(len(keys), runs.start.dtype)
+        lows[begun] = runs.start[runs.offset[keys[begun]]]
+        points = (np.maximum(self.reached(low)[keys], lows), self.reached(high)[keys])
         return collect(list_free, self.runs, self.free.arrays(), keys, *points)
 
     def earliest(self, places: np.ndarray) -> np.ndarray:

@@ -55,6 +55,13 @@ class Emitted:
         """One column per remembered instance, with the fields of `FIELDS`."""
         return self._entries[:, : self.size]
 
+    def look(self, instances: Instances, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which instances are to be emitted, and their revisions; nothing is remembered yet."""
+        count = len(instances)
+        due, revisions = np.zeros(count, np.bool_), np.zeros(count, np.int64)
+        run(look_all)(self._found(instances, prints), self._entries, self._table, due, revisions)
+        return due, revisions
+
     def note(self, instances: Instances, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take over instances; which of them are to be emitted, and their revisions."""
         count = len(instances)
@@ -63,16 +70,21 @@ class Emitted:
             return due, revisions
         self.calls += 1
         self._grow(count, int(instances.key.max()) + 1)
-        found = np.empty((REVISION, count), np.int64)
+        index = (self._entries, self._turn, self._link, self._heads, self._table)
+        found = self._found(instances, prints)
+        self.size = run(note_all)(found, index, self.size, self.calls, due, revisions)
+        return due, revisions
+
+    def _found(self, instances: Instances, prints: np.ndarray) -> np.ndarray:
+        """Instances as entries, as far as their fields are known."""
+        found = np.empty((REVISION, len(instances)), np.int64)
         found[WINDOW], found[KEY] = instances.window, instances.key
         for field, values in zip(
             (START, END, CLOSE), (instances.start, instances.end, instances.close), strict=True
         ):
             found[field] = as_bits(values)
         found[ROWS:] = prints.T
-        index = (self._entries, self._turn, self._link, self._heads, self._table)
-        self.size = run(note_all)(found, index, self.size, self.calls, due, revisions)
-        return due, revisions
+        return found
 
     def retract(
         self, windows: np.ndarray, keys: np.ndarray, floors: np.ndarray, *, noted: bool
@@ -182,6 +194,31 @@ def index_all(entries: Any, link: Any, heads: Any, table: Any, size: int) -> Non
 
 
 @kernel
+def same_events(entries: Any, e: int, found: Any, i: int) -> Any:
+    """Whether a remembered instance is there and holds the same events as the one found."""
+    return (
+        entries[RETRACTED, e] == 0
+        and entries[ROWS, e] == found[ROWS, i]
+        and entries[FIRST, e] == found[FIRST, i]
+        and entries[LAST, e] == found[LAST, i]
+    )
+
+
+@kernel
+def look_all(found: Any, entries: Any, table: Any, due: Any, revisions: Any) -> None:
+    """What `note_all` would emit."""
+    for i in range(found.shape[1]):
+        place = find(
+            entries, table, found[WINDOW, i], found[KEY, i], found[START, i], found[END, i]
+        )
+        e = table[place]
+        if e >= 0 and same_events(entries, e, found, i):
+            continue
+        due[i] = True
+        revisions[i] = 0 if e < 0 else entries[REVISION, e] + 1
+
+
+@kernel
 def note_all(found: Any, index: Any, size: int, call: int, due: Any, revisions: Any) -> Any:
     """Enter instances; returns how many there are now. There is room for all of them."""
     entries, turn, link, heads, table = index
@@ -199,12 +236,7 @@ def note_all(found: Any, index: Any, size: int, call: int, due: Any, revisions: 
             entries[REVISION, e] = 0
             link[e] = heads[found[KEY, i]]
             heads[found[KEY, i]] = e
-        elif (
-            entries[RETRACTED, e] == 0
-            and entries[ROWS, e] == found[ROWS, i]
-            and entries[FIRST, e] == found[FIRST, i]
-            and entries[LAST, e] == found[LAST, i]
-        ):
+        elif same_events(entries, e, found, i):
             turn[e] = call
             continue
         else:

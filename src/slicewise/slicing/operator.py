@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Bound, reads
+from slicewise.aggregates.forgiving import forgiven
 from slicewise.errors import OrderError, SpanError, WindowError
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
@@ -26,6 +27,7 @@ from slicewise.slicing.batches import (
 from slicewise.slicing.emission import (
     Answers,
     Blocks,
+    Due,
     Listed,
     Result,
     answers_of,
@@ -36,8 +38,9 @@ from slicewise.slicing.events import (
     Columns,
     names,
 )
-from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of
+from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of, within_reach
 from slicewise.slicing.keys import Keys
+from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.memory import Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
@@ -73,13 +76,17 @@ class Stats:
     """What an operator has seen, keeps and has done.
 
     `events` counts all that were given, `late_dropped` those below the watermark by more than the
-    lateness, `bad` those without a usable time. `slices` and `stored_rows` are kept now; rows that
-    wait for the watermark are among them.
+    lateness, `bad` those without a usable time or value of an advancing column. `behind` counts
+    those of which an advancing column fell behind what its key had reached for good: windows over
+    that column leave them out, the others do not. `slices` and `stored_rows` were kept after
+    the last `advance`; rows that wait for the watermark are among them. `combines` leaves out those
+    that a merger given as `merger=` makes: it does not count them.
     """
 
     events: int = 0
     late_dropped: int = 0
     bad: int = 0
+    behind: int = 0
     slices: int = 0
     stored_rows: int = 0
     combines: int = 0
@@ -137,6 +144,7 @@ class Operator:
         check_merging(merger, store, partials)
         self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
+        self._answered = BEGINNING  # the watermark up to which results were handed out
         self.stats = Stats()
         self._late: list[pa.Table] = []
         self._types: dict[str, pa.DataType] | None = None
@@ -245,6 +253,7 @@ class Operator:
         given = times_of(self, columns)
         bind(self, columns)
         marks, usable = marks_of(self, columns, given.usable)
+        usable = within_reach(self, columns, usable)
         if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
         self.stats.events += size
@@ -265,8 +274,18 @@ class Operator:
             track.know(len(self._keys))
         for track in self._takers:
             track.add(self._plain(events) if isinstance(track, OrderTrack) else events)
+        self._hand_out_fallen(columns)
         if self._waiters:
             self._waiting.add(self._plain(events))
+
+    def _hand_out_fallen(self, columns: Columns) -> None:
+        """Count and keep the events of which an advancing column fell behind."""
+        fallen = [t.fallen for t in self._takers if isinstance(t, MeasureTrack)]
+        marked = [rows for rows in fallen if rows is not None]
+        if marked:
+            rows = np.flatnonzero(np.logical_or.reduce(marked))
+            self.stats.behind += len(rows)
+            self._late.append(columns.table(rows))
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
@@ -320,6 +339,12 @@ class Operator:
         """Take a watermark; the results that it closes, revises and retracts.
 
         They come by window, as given, retractions first, and then by start and end.
+
+        If an aggregate raises an error, nothing is handed out and nothing is lost: the next call
+        gives what this one would have given, or raises again until the event is gone or the
+        aggregate can take it. If a window of one's own raises an error for an event, that event
+        begins and ends no instance of it, is counted as bad and handed out in `late`, and the error
+        is raised once; the next call goes on.
         """
         table = self.advance_arrow(watermark)
         plain = {*self.by, *RESULT_COLUMNS}
@@ -345,33 +370,56 @@ class Operator:
 
     def advance_arrow(self, watermark: Any) -> pa.Table:
         """The same as `advance`, as an Arrow table."""
-        before, horizon_before = self.watermark, self._horizon(self.watermark)
-        self.watermark = max(before, self._point(watermark))
+        self.watermark = max(self.watermark, self._point(watermark))
+        before, horizon_before = self._answered, self._horizon(self._answered)
         horizon = self._horizon(self.watermark)
         if self._waiting.batches:
             self._release(horizon if self.emit == "final" else self.watermark)
-        answers: list[Answers | Blocks] = []
+        self._hand_out_failed()
         every = self._all_keys()
         dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
-        self._dirty = []
+        due: list[Due] = []
         for track in self._tracks.values():
             if self.emit == "final":
-                answers += self._closed(track, every, horizon_before, horizon)
+                due += self._closed(track, every, horizon_before, horizon)
             elif self.emit == "on_close":
                 if len(dirty):
                     clean = np.setdiff1d(every, dirty, assume_unique=True)
-                    answers += self._revised(track, dirty, horizon_before, self.watermark)
+                    due += self._revised(track, dirty, horizon_before, self.watermark)
                 else:
                     clean = every
-                answers += self._closed(track, clean, before, self.watermark)
+                due += self._closed(track, clean, before, self.watermark)
             elif len(dirty):
-                answers += self._revised(track, dirty, horizon_before, INFINITY)
+                due += self._revised(track, dirty, horizon_before, INFINITY)
+        # From here on nothing of the user's own runs: what was asked for is handed out.
+        answers = [part for one in due for part in self._remembered(one)]
+        self._answered, self._dirty = self.watermark, []
+        for track in self._tracks.values():
+            if isinstance(track, OrderTrack):
+                track.handed_out(horizon if self.emit == "final" else self.watermark)
             if horizon > horizon_before:
                 track.evict(horizon)
         if self.emit != "final":
             self._prune(horizon)
         self._count()
         return table_of(self, answers)
+
+    def _hand_out_failed(self) -> None:
+        """Make events bad that a window of the user's own could not take, and say why once."""
+        import pyarrow as pa
+
+        tracks = [track for track in self._tracks.values() if isinstance(track, OrderTrack)]
+        users = [user for track in tracks for user in track.users.values()]
+        failed = [one for user in users for one in user.failed]
+        if not failed:
+            return
+        for user in users:
+            user.failed = []
+        events = list({id(event): event for event, _ in failed}.values())
+        self.stats.bad += len(events)
+        self._late.append(pa.Table.from_pylist(events))
+        if forgiven() is None:
+            raise failed[0][1]
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""
@@ -416,37 +464,43 @@ class Operator:
             return INFINITY
         return max(BEGINNING, math.ceil(watermark) if watermark > -math.inf else BEGINNING)
 
-    def _closed(
-        self, track: Track, keys: np.ndarray, low: int, high: int
-    ) -> Sequence[Answers | Blocks]:
+    def _closed(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What closed since the last watermark, for keys of which nothing emitted has changed."""
         if high <= low or not len(keys):
             return []
         together = track.closed(low, high)
         if together is not None:
-            return [together] if len(together) else []
+            return [Due([together])] if len(together) else []
         listed = Listed.of(track, keys, low, high)
         if not len(listed.instances):
             return []
+        answers = [answers_of(track, listed)]
         if self.emit == "on_close" and self.lateness:
-            self._emitted.note(listed.instances, prints_of(track, listed))
-        return [answers_of(track, listed)]
+            return [Due(answers, listed.instances, prints_of(track, listed))]
+        return [Due(answers)]
 
-    def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Answers]:
+    def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
         listed = Listed.of(track, keys, low, high)
         windows = np.array([placed.number for placed in track.windows])
-        some = len(listed.instances) > 0
-        if some:
-            due, revisions = self._emitted.note(listed.instances, prints_of(track, listed))
-        answers = []
-        gone = self._emitted.retract(windows, keys, track.floors(keys, low), noted=some)
-        if len(gone[0]):
-            answers.append(retractions(gone, value_types(self)))
-        if some and due.any():
-            rows = np.flatnonzero(due)
-            answers.append(answers_of(track, listed.take(rows), revisions[rows]))
-        return answers
+        gone = (windows, keys, track.floors(keys, low))
+        if not len(listed.instances):
+            return [Due([], gone=gone)]
+        prints = prints_of(track, listed)
+        due, revisions = self._emitted.look(listed.instances, prints)
+        rows = np.flatnonzero(due)
+        answers = [answers_of(track, listed.take(rows), revisions[rows])] if len(rows) else []
+        return [Due(answers, listed.instances, prints, gone)]
+
+    def _remembered(self, due: Due) -> Sequence[Answers | Blocks]:
+        """Rows that are handed out, retractions first; what may be revised is remembered."""
+        if due.instances is not None and due.prints is not None:
+            self._emitted.note(due.instances, due.prints)
+        if due.gone is None:
+            return due.answers
+        gone = self._emitted.retract(*due.gone, noted=due.instances is not None)
+        taken = [retractions(gone, value_types(self))] if len(gone[0]) else []
+        return [*taken, *due.answers]
 
     def _count(self) -> None:
         tracks = self._tracks.values()
@@ -475,7 +529,7 @@ class Operator:
 
     @property
     def late(self) -> list[dict[str, Any]]:
-        """The events that were dropped as late, and those without a usable time."""
+        """The events that were dropped as late, that fell behind, and those that are bad."""
         return [row for table in self._late for row in table.to_pylist()]
 
     def take_late(self) -> pa.Table | None:

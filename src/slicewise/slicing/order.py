@@ -196,6 +196,11 @@ class OrderTrack(Track):
         run(triggers.places_of)(codes, positions, *self._index(), places)
         return places
 
+    def handed_out(self, high: int) -> None:
+        """Take note that what closes up to `high` was handed out."""
+        for user in self.users.values():
+            user.forget(high)
+
     def evict(self, point: int) -> None:
         if self.begins is not None and point < INFINITY:
             self.admit()

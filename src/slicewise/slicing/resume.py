@@ -76,6 +76,7 @@ def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Opera
     if op.emit == "final":
         # With less lateness than before, what lies between is due with the next watermark.
         op.watermark = min(op.watermark, op._floor + op.lateness)
+        op._answered = min(op._answered, op.watermark)
     return op
 
 

@@ -39,13 +39,15 @@ class Known:
     """What follows from the windows and aggregates, so that no call has to go through them.
 
     `columns` are those that are read, `labels` the names of windows by number, `conditions` the
-    windows with a condition, and `timed` tells whether every window measures time. All lengths
-    of time and origins are multiples of `grain`.
+    windows with a condition, `read` those with a column that must be of a certain type, and `timed`
+    tells whether every window measures time. All lengths of time and origins are multiples of
+    `grain`.
     """
 
     columns: tuple[str, ...]
     labels: list[str]
     conditions: list[Placed]
+    read: list[Window]
     timed: bool
     grain: int
 
@@ -61,6 +63,7 @@ class Known:
             tuple(columns),
             [names.get(number, "") for number in range(numbers)],
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
+            [p.window for p in windows if p.window.reads],
             not any(measures_other(placed.window) for placed in windows),
             math.gcd(*(number for placed in windows for number in lengths_of(placed.window))),
         )
@@ -163,8 +166,11 @@ def wall_clock() -> int:
     return time.time_ns() // 1000
 
 
-def guessed(column: str, aggs: Sequence[Aggregate]) -> pa.DataType:
-    """A type for a column of nothing but nulls: strings for those who take no other, or numbers."""
+def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -> pa.DataType:
+    """A type for a column of nothing but nulls: what those who read it take, numbers if they can.
+
+    A condition that no aggregate reads is boolean.
+    """
     import pyarrow as pa
 
     takers = {
@@ -173,6 +179,8 @@ def guessed(column: str, aggs: Sequence[Aggregate]) -> pa.DataType:
         for k, c in enumerate(a.columns)
         if c == column
     }
+    if not takers and any(getattr(window, "when", None) == column for window in windows):
+        return pa.bool_()
     return pa.string() if "strings" in takers else pa.float64()
 
 

@@ -82,6 +82,7 @@ def snapshot(op: Operator) -> bytes:
         "dirty": out.put(codes[dirty]),
         "emitted": _put_emitted(op._emitted, codes, out),
         "floor": op._floor,
+        "answered": op._answered,
         "waiting": put_waiting(op._waiting, codes, out),
         "tracks": [
             {"place": _place_said(place), **_put_track(track, live, codes, out)}
@@ -147,6 +148,7 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     """What an operator has seen and emitted, but for its slices."""
     header = source.header
     op._floor = header["floor"]
+    op._answered = header.get("answered", op.watermark)
     op.stats = type(op.stats)(**header["stats"])
     op._late = [table_of(source.get_bytes(place)) for place in header["late"]]
     op._emitted = _get_emitted(header["emitted"], source)
@@ -170,7 +172,7 @@ def _output(aggregate: Aggregate) -> str:
 
 def _compact(op: Operator) -> None:
     """Let go of what nothing can need any more, all of it; otherwise that is done now and then."""
-    horizon = op._horizon(op.watermark)
+    horizon = op._horizon(op._answered)
     for track in op._tracks.values():
         track.evict_at = 0
         track.evict(horizon)
@@ -299,7 +301,6 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
     }
     if isinstance(track, MeasureTrack):
         node["settled"] = out.put(_of_keys(track.settled, live, BEGINNING))
-        node["behind"] = track.behind
     if isinstance(track, RowTrack):
         node["marks"] = {n: out.put(marks[slots]) for n, marks in track.marks.items()}
         node["anchors"] = {n: out.put(_of_keys(a, live)) for n, a in track.anchors.items()}
@@ -340,6 +341,9 @@ def _get_track(
             f"The snapshot keeps slices as {node['kind']}, and these windows and aggregates keep "
             f"them as {type(track).__name__}. Restore it with the release that wrote it."
         )
+    if isinstance(track, MeasureTrack):
+        kind = source.get(node["settled"]).dtype
+        track.keep_as(kind, rows=node["arrival"] is not None)
     runs = track.runs
     size = source.get(node["size"])
     count = int(size.sum())
@@ -352,7 +356,6 @@ def _get_track(
     if isinstance(track, MeasureTrack):
         track._admit()
         track.settled[:keys] = source.get(node["settled"])
-        track.behind = node["behind"]
     if isinstance(track, RowTrack):
         for number, place in node["marks"].items():
             if int(number) in track.marks:

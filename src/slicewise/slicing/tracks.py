@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.base import Bound, Component
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
@@ -91,6 +91,16 @@ class Track(ABC):
     def live(self) -> int:
         """How many slices are kept."""
         return self.runs.live
+
+    @property
+    def keys(self) -> int:
+        """How many keys are known."""
+        return self.runs.keys
+
+    @property
+    def components(self) -> list[Component]:
+        """What states are made of."""
+        return self.store.components
 
     @property
     def combines(self) -> int:

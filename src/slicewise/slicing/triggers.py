@@ -134,7 +134,7 @@ def first_after(kind: int, origin: Any, every: Any, length: Any, t: Any) -> int:
     if kind == FIXED:
         return 0 if origin + length > t else 1
     if kind == CUMULATE:
-        steps = -int(-length // every)
+        steps: int = steps_of(length, every)
         turn = int((t - origin) // length)
         k = turn * steps + int((t - origin - turn * length) // every)
     else:
@@ -148,10 +148,17 @@ def first_after(kind: int, origin: Any, every: Any, length: Any, t: Any) -> int:
 
 
 @kernel
+def steps_of(length: Any, every: Any) -> Any:
+    """How many steps it takes to grow to `length`; a quotient of fractions may be one too much."""
+    steps = -int(-length // every)
+    return steps - 1 if (steps - 1) * every >= length else steps
+
+
+@kernel
 def bounds_at(kind: int, origin: Any, every: Any, length: Any, k: int) -> Any:
     """Start and end of instance `k`."""
     if kind == CUMULATE:
-        steps = -int(-length // every)
+        steps = steps_of(length, every)
         turn = k // steps
         begin = origin + turn * length
         return begin, begin + min((k - turn * steps + 1) * every, length)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -25,13 +26,16 @@ class Progress:
 class UserRows:
     """One user-defined window on all keys.
 
-    `ended` are instances that wait to be listed: (key, start, end, first position, end position).
+    `ended` are instances that wait to be handed out: (key, start, end, first position, end
+    position). `failed` are events for which `on_event` raised an error or ended more than is open,
+    with that error: they begin and end nothing.
     """
 
     def __init__(self, window: UserWindow) -> None:
         self.window = window
         self.progress: dict[int, Progress] = {}
         self.ended: list[tuple[int, ...]] = []
+        self.failed: list[tuple[Any, Exception]] = []
 
     def see(
         self, codes: np.ndarray, times: np.ndarray, positions: np.ndarray, events: np.ndarray
@@ -43,7 +47,11 @@ class UserRows:
             progress = self.progress.get(code)
             if progress is None:
                 progress = self.progress[code] = Progress(self.window.fresh())
-            begins, ends = progress.window.step(time, event, len(progress.open_since))
+            try:
+                begins, ends = progress.window.step(time, event, len(progress.open_since))
+            except Exception as error:
+                self.failed.append((event, error))
+                continue
             for _ in range(ends):
                 self.ended.append((code, *_swapped(progress.open_since.popleft(), time, position)))
             progress.open_since.extend([(time, position)] * begins)
@@ -51,10 +59,13 @@ class UserRows:
         return cuts
 
     def closed(self, high: int) -> np.ndarray:
-        """The instances of which the event that ended them is below `high`; they leave `ended`."""
+        """The instances of which the event that ended them is below `high`."""
         ready = sorted((one for one in self.ended if one[2] < high), key=lambda one: one[0])
-        self.ended = [one for one in self.ended if one[2] >= high]
         return np.array(ready, np.int64).reshape(-1, 5).T
+
+    def forget(self, high: int) -> None:
+        """Drop the instances that `closed` gives: they were handed out."""
+        self.ended = [one for one in self.ended if one[2] >= high]
 
     def needed(self) -> tuple[np.ndarray, np.ndarray]:
         """The keys that have an instance open or not listed yet, and its first position."""

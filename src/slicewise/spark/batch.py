@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slicewise.aggregates.base import Aggregate, Bound, Component, share
 from slicewise.slicing.events import names as names_of
+from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.settings import measures_other
@@ -74,7 +75,9 @@ class Windowed:
         # A condition that is a function may look at any column.
         every = frame.columns if None in read else needed
         columns = tuple(dict.fromkeys(every))
-        query = Query.of(operator.windows, operator.aggs, time, keys, arrow_types(frame, columns))
+        types = arrow_types(frame, columns)
+        check_window_columns(operator.windows, types.__getitem__)
+        query = Query.of(operator.windows, operator.aggs, time, keys, types)
         return Windowed(frame, query, columns)
 
     @cached_property
@@ -152,9 +155,8 @@ class Windowed:
         from pyspark.sql.types import StringType, StructField, StructType
 
         query = self.query
-        axes = [a for w in query.windows if (a := getattr(w, "axis", None)) is not None]
         timed = not any(measures_other(window) for window in query.windows)
-        bound = spark_type("start", bounds_type(self.frame, query.time, axes, timed=timed))
+        bound = spark_type("start", bounds_type(self.frame, query.time, query.windows, timed=timed))
         fields = [self.frame.schema[name] for name in query.by]
         fields += [StructField("window", StringType()), StructField("start", bound)]
         fields += [StructField("end", bound)]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.slicing.events import LATEST
+from slicewise.slicing.measures import measure_dtype
 from slicewise.verbs import check_columns
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -170,16 +172,20 @@ def tie_breakers(frame: DataFrame, names: Iterable[str], known: set[str]) -> lis
     return found
 
 
-def bounds_type(frame: DataFrame, time: str, axes: Sequence[str], *, timed: bool) -> pa.DataType:
+def bounds_type(
+    frame: DataFrame, time: str, windows: Sequence[Window], *, timed: bool
+) -> pa.DataType:
     """The type of `start` and `end`: that of the time column when all windows measure time."""
     import pyarrow as pa
 
     kind = arrow_types(frame, [time])[time]
     if timed and pa.types.is_temporal(kind):
         return pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
-    measures = arrow_types(frame, axes).values()
-    fractions = any(pa.types.is_floating(measure) for measure in measures)
-    return pa.float64() if fractions else pa.int64()
+    for window in windows:
+        axis = getattr(window, "axis", None)
+        if axis is not None and measure_dtype(arrow_types(frame, [axis])[axis], [window]) == "f8":
+            return pa.float64()
+    return pa.int64()
 
 
 def joined(batches: Iterable[pa.RecordBatch], most: int | None = None) -> Iterator[pa.Table]:
