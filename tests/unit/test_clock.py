@@ -96,3 +96,14 @@ def test_without_a_clock_of_ones_own_the_wall_clock_stamps() -> None:
     op.process([{"x": 1}, {"x": 2}])
     assert sum(r.values["count"] for r in op.advance(math.inf)) == 2
     assert op._newest <= wall_clock()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_clock_behind_the_watermark_drops_nothing(ordered: bool) -> None:
+    clock = Clock()
+    op = operator(clock, ordered=ordered)
+    process(op, clock, 12, 1)
+    op.advance(25)
+    process(op, clock, 22, 2)
+    assert sums(op.advance(30)) == [("tumbling_10", 20, 30, 2)]
+    assert op.stats.late_dropped == 0

@@ -13,6 +13,7 @@ from slicewise.slicing.events import Columns, Times, check_same_times, fitted, u
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.settings import guessed, skips_null
+from slicewise.slicing.triggers import INFINITY
 from slicewise.windows.base import holds
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def times_of(op: Operator, columns: Columns) -> Times:
 
     if op.time is None:
         assert op._clock is not None
-        now = max(op._clock(), op._newest)
+        # Whatever the clock says, an event that comes now is not before what is over.
+        over = op.watermark if op.watermark < INFINITY else op._newest
+        now = max(op._clock(), op._newest, over)
         op._time_type = pa.int64()
         return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
     column = columns[op.time]
