@@ -112,6 +112,11 @@ class Stream:
         buckets = self.settings.buckets or partitions
         return labels_for(buckets if self.by else 1, partitions)
 
+    def _types(self) -> dict[str, str]:
+        """Those of the key columns and the time column, as Spark writes them."""
+        schema = self.frame.schema
+        return {name: schema[name].dataType.simpleString() for name in (*self.by, self.time)}
+
     def _events(self) -> pa.Schema:
         from pyspark.sql.types import StructType
 
@@ -140,6 +145,7 @@ class Stream:
             **self.about,
             "by": list(self.by),
             "time": self.time,
+            "types": self._types(),
             "buckets": len(labels),
             # Other labels would be other buckets.
             "spark.sql.shuffle.partitions": self._partitions() if len(labels) > 1 else None,
