@@ -30,7 +30,7 @@ MADE = "kind tinyint, made binary"
 RESULTS, DROPPED, METRICS = range(3)
 FORMAT = 1
 # What is said about a query beside what a restart may not change.
-UNFIXED = ("format", "schema", "types")
+UNFIXED = ("format", "schema", "late", "types")
 # How many rows are packed together at most on the way out.
 ROWS_OUT = 1 << 17
 
