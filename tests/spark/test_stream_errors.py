@@ -23,6 +23,7 @@ from slicewise.errors import (
 from slicewise.testing import fold
 from slicewise.testing.strategies import Following
 from tests.spark.streaming import Source, drained, emitted, late, run
+from tests.spark.test_stream_sources import Poison
 
 NOON = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
 
@@ -135,6 +136,60 @@ def test_days_and_moments_without_a_zone_are_times_too(
     }
 
 
+TRAILING = pa.schema([("k", pa.string()), *MOMENTS])
+
+
+def test_a_day_ahead_of_the_clock_is_the_most_unless_said(spark: Any, tmp_path: Path) -> None:
+    day = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+    source = Source(tmp_path / "in", MOMENTS)
+    source.add(
+        [
+            {"t": day - dt.timedelta(seconds=1), "x": 1, "id": 0},
+            # The clock goes on until the micro-batch runs.
+            {"t": day + dt.timedelta(hours=1), "x": 1, "id": 1},
+        ]
+    )
+    stream = sw.windowed(
+        source.stream(spark, schema="t timestamp, x bigint, id bigint"), time="t",
+        windows=sw.tumbling("7d"), aggs=sw.agg.collect("id"), keep_late=True,
+    )  # fmt: skip
+    ran = run(stream, tmp_path / "state")
+    assert [row["id"] for row in late(ran.rows)] == [1]
+    assert [m["bad"] for m in ran.metrics] == [1]
+    assert [row["id_collect"] for row in drained(tmp_path / "state")] == [[0]]
+
+
+def test_moments_roll_whatever_clocks_and_aggregates_do(spark: Any, tmp_path: Path) -> None:
+    def at(key: str, minute: int, x: int, number: int) -> dict[str, Any]:
+        return {"k": key, "t": NOON + dt.timedelta(minutes=minute), "x": x, "id": number}
+
+    ahead = dt.datetime.now(dt.UTC) + dt.timedelta(hours=5)
+    source = Source(tmp_path / "in", TRAILING)
+    source.add(
+        [at("a", 0, 1, 0), at("a", 5, 2, 1), at("b", 5, 666, 2), {"k": "a", "t": ahead, "id": 3}],
+        [at("a", 12, 4, 4), at("b", 12, 3, 5)],
+    )
+    aggs = [Poison("x").alias("sum")]
+    stream = sw.rolling(
+        source.stream(spark, schema="k string, t timestamp, x bigint, id bigint"), by="k", time="t",
+        over=["10m", "1h"], aggs=aggs, watermark="1m", max_ahead="4h", keep_late=True, buckets=2,
+    )  # fmt: skip
+    ran = run(stream, tmp_path / "state")
+    assert [row["late"]["id"] for row in ran.rows if row["late"]] == [3]
+    left = drained(tmp_path / "state", aggs=aggs)
+    found = [
+        {row["id"]: (row["sum_10m"], row["sum_1h"]) for row in batch if not row["late"]}
+        for batch in (*ran.batches, left)
+    ]
+    # The rows of a key are null while spans reach back to what the aggregate cannot take.
+    assert found == [
+        {0: (1.0, 1.0)},
+        {1: (3.0, 3.0), 2: (None, None)},
+        {4: (6.0, 7.0), 5: (None, None)},
+    ]
+    assert [(m["bad"], m["failed"], m["slices"]) for m in ran.metrics] == [(1, 0, 3), (0, 1, 5)]
+
+
 class Locked(sw.Aggregate):
     """Holds what cannot be sent to a worker."""
 
@@ -170,6 +225,11 @@ class Locked(sw.Aggregate):
         ({"watermark": -5}, SpanError, "`watermark` is a length of time such as '10s'; .*-5"),
         ({"watermark": sw.rows(3)}, SpanError, "`watermark` is a length of time such as '10s'; "),
         ({"max_ahead": "far"}, SpanError, "`max_ahead` is a length of time such as '10s'; "),
+        (
+            {"max_ahead": "2d"},
+            SpanError,
+            "numbers have nothing to do with it: the time column 't' holds bigint.*Leave `max_ah",
+        ),
         ({"lateness": sw.rows(3)}, SpanError, "`lateness` is a length of time"),
         ({"emit": "sometimes"}, WindowError, "`emit` is one of 'on_close', .*'sometimes'"),
         (

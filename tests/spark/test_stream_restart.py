@@ -17,6 +17,7 @@ from slicewise.testing import assert_same_rows, fold, windowed_rows
 from tests.spark.streaming import TYPES, Fed, Source, cut, disordered, drained, emitted, run
 from tests.spark.support import assert_same, events
 
+SHORT = pa.schema([("j", pa.int32()), ("t", pa.int32())])
 KINDS = {field.name: field.type for field in TYPES}
 
 
@@ -171,6 +172,40 @@ def test_what_cannot_change_is_refused_and_the_stream_goes_on_as_it_was(
     assert late > 0
     assert {i for i in found if i[1] == "tumbling_10"} <= lost.keys()
     assert sum(m["events"] for m in [*before.metrics, *after.metrics]) == 80
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["this release", "an earlier one"])
+def test_key_and_time_columns_keep_their_types(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    source, checkpoint = Source(tmp_path / "in", SHORT), tmp_path / "state"
+
+    def typed(key: str, time: str) -> Any:
+        stream = source.stream(spark, schema="j int, t int")
+        columns = stream.selectExpr(f"cast(j as {key}) j", f"cast(t as {time}) t")
+        return sw.windowed(
+            columns, by="j", time="t", windows=sw.tumbling(10), aggs=sw.agg.count(), buckets=4
+        )
+
+    source.add([{"j": key, "t": 3} for key in range(8)])
+    with monkeypatch.context() as patch:
+        if earlier:
+            patch.setattr(streams.Stream, "_types", lambda self: {})
+        run(typed("int", "int"), checkpoint)
+    source.add([{"j": key, "t": 4} for key in range(8)])
+    changes = [("bigint", "int", "'j' was int and is bigint")]
+    if not earlier:  # which says nothing of times
+        changes.append(("int", "bigint", "'t' was int and is bigint"))
+    for key, time, text in changes:
+        with pytest.raises(StreamingQueryException) as caught:
+            run(typed(key, time), checkpoint)
+        assert f"written by another query: the type of the column {text}." in str(caught.value)
+        assert "Give the same as before, or start with a new checkpoint." in str(caught.value)
+    run(typed("int", "int"), checkpoint)
+    found = fold(emitted(drained(checkpoint), by="j"))
+    assert found == {(key, "tumbling_10", 0, 10): {"count": 2} for key in range(8)}
 
 
 def drained_own(checkpoint: Path) -> Any:

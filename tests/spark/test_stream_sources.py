@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import slicewise as sw
 from slicewise.testing import fold
@@ -81,6 +84,78 @@ def test_an_aggregate_that_raises_for_one_key_stops_nothing(spark: Any, tmp_path
     }
 
 
+class Inverse(sw.Aggregate):
+    """A sum of inverses, compiled, which zero has none of."""
+
+    commutative = True
+
+    def identity(self) -> float:
+        return 0.0
+
+    def lift(self, x: int) -> float:
+        return 1.0 / x
+
+    def combine(self, older: float, newer: float) -> float:
+        return older + newer
+
+    def lower(self, state: float) -> float:
+        return state
+
+
+class Ratio(Inverse):
+    """One over the sum, compiled, which a sum of zero has none of."""
+
+    def lift(self, x: int) -> float:
+        return 1.0 * x
+
+    def lower(self, state: float) -> float:
+        return 1.0 / state
+
+
+class Slow(Poison):
+    """Another interpreted sum."""
+
+
+def test_compiled_code_that_raises_for_one_key_stops_nothing_and_metrics_say_what_happened(
+    spark: Any, tmp_path: Path
+) -> None:
+    source = Source(tmp_path / "in")
+    source.add(
+        [
+            {"k": "a", "t": 1, "x": 2, "id": 0},
+            {"k": "b", "t": 2, "x": 0, "id": 1},
+            {"k": "b", "t": 3, "x": 4, "id": 2},
+            {"k": "c", "t": 4, "x": 3, "id": 3},
+            {"k": "c", "t": 5, "x": -3, "id": 4},
+        ],
+        [{"k": "a", "t": 30, "x": 4, "id": 5}],
+    )
+    aggs = [Inverse("x"), Ratio("x"), Poison("x"), Slow("x")]
+    stream = sw.windowed(
+        source.stream(spark), by="k", time="t", windows=WINDOWS, aggs=aggs, keep_late=True,
+        buckets=3,
+    )  # fmt: skip
+    ran = run(stream, tmp_path / "state")
+    assert [row["id"] for row in late(ran.rows)] == [1]
+    found = {
+        key: (values["x_inverse"], values["x_ratio"], values["x_slow"])
+        for (key, *_), values in fold(emitted(ran.rows)).items()
+    }
+    assert found == {"a": (0.5, 0.5, 2.0), "b": (0.25, 0.25, 4.0), "c": (0.0, None, 0.0)}
+    # Two aggregates are interpreted, however many buckets there are.
+    assert ran.metrics == [
+        {**counts, "interpreted": 2, "state_bytes": metrics["state_bytes"]}
+        for metrics, counts in zip(
+            ran.metrics,
+            (
+                {"events": 5, "late": 0, "bad": 1, "failed": 0, "slices": 3},
+                {"events": 1, "late": 0, "bad": 0, "failed": 1, "slices": 1},
+            ),
+            strict=True,
+        )
+    ]
+
+
 def test_a_source_written_in_python_streams_too(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
@@ -121,20 +196,32 @@ def test_a_source_written_in_python_streams_too(spark: Any, tmp_path: Path) -> N
     assert open_ == {("a", "tumbling_10", 10, 20): {"x_sum": 21, "count": 2}}
 
 
-def test_the_rate_source_streams_without_a_key(spark: Any, tmp_path: Path) -> None:
-    rate = spark.readStream.format("rate-micro-batch")
-    moments = rate.option("rowsPerBatch", 7).option("advanceMillisPerBatch", 1000).load()
-    frame = sw.windowed(
-        moments, time="timestamp", windows=[sw.tumbling("1s")], aggs=[sw.agg.count("value")]
-    )
-    table = frame.writeStream.format("memory").queryName("rate")
+@pytest.mark.parametrize(
+    ("source", "options", "counts"),
+    [
+        ("rate-micro-batch", {"rowsPerBatch": 7, "advanceMillisPerBatch": 1000}, {7}),
+        # Its seconds are those of the clock.
+        ("rate", {"rowsPerSecond": 7}, {1, 2, 3, 4, 5, 6, 7, 8}),
+    ],
+)
+def test_the_rate_sources_stream_without_a_key(
+    spark: Any, tmp_path: Path, source: str, options: dict[str, int], counts: set[int]
+) -> None:
+    moments = spark.readStream.format(source).options(**options).load()
+    values = [sw.agg.count("value"), sw.agg.min("value"), sw.agg.max("value")]
+    frame = sw.windowed(moments, time="timestamp", windows=[sw.tumbling("1s")], aggs=values)
+    name = source.replace("-", "_")
+    table = frame.writeStream.format("memory").queryName(name)
     query = table.option("checkpointLocation", str(tmp_path / "state")).start()
     try:
         while len([p for p in query.recentProgress if p["numInputRows"]]) < 3:
             assert query.exception() is None
             query.awaitTermination(0.2)
-        found = spark.table("rate").collect()
+        found = spark.table(name).orderBy("start").collect()
     finally:
         query.stop()
     assert len(found) >= 1
-    assert {row["value_count"] for row in found} == {7}
+    assert {row["value_count"] for row in found} <= counts
+    starts = [0, *(row["value_max"] + 1 for row in found)]
+    assert [row["value_min"] for row in found] == starts[:-1]
+    assert [row["value_count"] for row in found] == [b - a for a, b in pairwise(starts)]

@@ -36,11 +36,41 @@ def keys_that_come_and_go(batch: int, keys: int = 20) -> list[tuple[str, int, fl
     ]
 
 
-def sizes_of(keep: KeepBuckets, batches: int) -> tuple[list[int], int]:
+def keys_that_stay(batch: int, keys: int = 20) -> list[tuple[str, int, float]]:
+    """Ten units of time of the same keys; `x` advances with time."""
+    return [
+        (str(key), time, float(time))
+        for time in range(10 * batch, 10 * batch + 10, 3)
+        for key in range(keys)
+    ]
+
+
+def every_seventh(event: Any) -> bool:
+    return bool(event["x"] % 7 == 0)
+
+
+def lower_half(event: Any) -> bool:
+    return bool(event["x"] % 10 < 5)
+
+
+BY_EVENTS = [
+    sw.tumbling(sw.rows(3)),
+    sw.sliding(sw.rows(6), every=sw.rows(2)),
+    sw.sliding(sw.rows(4), every=10),
+    sw.sliding(10, every=sw.rows(3)),
+    sw.tumbling(sw.units(8, on="x")),
+    sw.punctuated(every_seventh, name="punctuated"),
+    sw.threshold(lower_half, name="threshold"),
+]
+
+
+def sizes_of(
+    keep: KeepBuckets, batches: int, given: Any = keys_that_come_and_go
+) -> tuple[list[int], int]:
     """The bytes kept after each of so many micro-batches, and how many rows came out."""
     state, sizes, rows = State(), [], 0
     for batch in range(batches):
-        found = feed(keep, state, keys_that_come_and_go(batch))
+        found = feed(keep, state, given(batch))
         sizes.append(sum(len(part) for part in state.get))
         rows += len(found[RESULTS])
     return sizes, rows
@@ -71,6 +101,17 @@ def test_keys_that_come_and_go_leave_nothing_behind(
     assert rows > 100 * 20 * 4
     assert_levelled_off(sizes)
     assert max(sizes) < 60_000
+
+
+@pytest.mark.parametrize("window", BY_EVENTS, ids=lambda window: window.name)
+def test_windows_that_only_events_end_hold_no_more_of_keys_that_stay(window: Any) -> None:
+    aggs = [sw.agg.sum("x").alias("p"), sw.agg.count().alias("c")]
+    keeper = keep_windows([window], aggs, 0, "on_close")
+    keep = KeepBuckets(keeper, {"by": ["k"], "format": 1}, EVENT, delay=15, keep_late=False)
+    sizes, rows = sizes_of(keep, 60, keys_that_stay)
+    assert rows > 20 * 30
+    assert_levelled_off(sizes)
+    assert max(sizes) < 30_000
 
 
 def test_events_that_trailing_windows_reach_no_more_are_forgotten() -> None:

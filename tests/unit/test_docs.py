@@ -4,8 +4,10 @@ The `python` blocks of one document form one program. A block followed directly 
 `output` block must print exactly that. A block after `<!-- no-run -->` is only compiled.
 """
 
+import builtins
 import re
 import subprocess
+import symtable
 import sys
 import textwrap
 from dataclasses import dataclass
@@ -112,6 +114,20 @@ def run_script(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_programs_of_a_document_print_what_it_says(document: Path, tmp_path: Path) -> None:
     check_document(document, tmp_path)
+
+
+def test_each_program_of_the_readme_is_short_and_needs_no_other() -> None:
+    blocks = blocks_of((ROOT / "README.md").read_text(encoding="utf-8").splitlines())
+    programs = [block.text for block in blocks if block.language == "python"]
+    assert len(programs) == 2
+    for program in programs:
+        assert len([line for line in program.splitlines() if line.strip()]) <= 15
+        table = symtable.symtable(program, "README.md", "exec")
+        scopes = [table, *table.get_children()]
+        names = {symbol for scope in scopes for symbol in scope.get_symbols()}
+        known = {s.get_name() for s in names if s.is_assigned() or s.is_imported()}
+        used = {s.get_name() for s in names if s.is_referenced()}
+        assert used <= known | set(dir(builtins)) | {".0"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.name))

@@ -311,3 +311,34 @@ def test_a_new_aggregate_is_null_where_it_missed_events() -> None:
     op.process([{"k": "a", "t": 5, "x": 2, "s": "p"}, {"k": "a", "t": 21, "x": 7, "s": "p"}])
     found = [(r.key, r.start, r.values["x_sum"], r.values["x_max"]) for r in op.advance(math.inf)]
     assert found == [("a", 0, 3, None), ("b", 10, 5, None), ("a", 20, 7, 7)]
+
+
+@pytest.mark.parametrize("emit", ["on_close", "final"])
+def test_a_restart_may_keep_none_of_the_windows_or_none_of_the_aggregates(emit: Any) -> None:
+    #   a: 1, 12, | 14     b: 13, | 25     [0, 10) has closed, [10, 20) is open
+    types = {"k": pa.string(), "t": pa.int64(), "x": pa.int64()}
+
+    def made(windows: Any, agg: Any) -> sw.Operator:
+        return sw.Operator(windows=windows, aggs=[agg], time="t", by="k", emit=emit)
+
+    old = [sw.tumbling(10), sw.session(4)]
+    before = made(old, sw.agg.sum("x"))
+    before.process({"k": ["a", "a", "b"], "t": [1, 12, 13], "x": [1, 2, 5]})
+    assert len(before.advance(12)) == 2
+
+    def after(windows: Any, agg: Any) -> dict[Any, Any]:
+        op = resume(made(windows, agg), before.snapshot(), types)
+        op.process({"k": ["a", "b"], "t": [14, 25], "x": [3, 7]})
+        return {(r.key, r.window, r.start): r.values for r in op.advance(math.inf)}
+
+    # The open instances of windows that go are never emitted, and new windows begin anew.
+    assert after([sw.tumbling(20)], sw.agg.sum("x")) == {("b", "tumbling_20", 20): {"x_sum": 7}}
+    # Windows that stay go on; what the new aggregate did not see is null.
+    assert after(old, sw.agg.max("x")) == {
+        ("a", "tumbling_10", 10): {"x_max": None},
+        ("b", "tumbling_10", 10): {"x_max": None},
+        ("b", "tumbling_10", 20): {"x_max": 7},
+        ("a", "session_4", 12): {"x_max": None},
+        ("b", "session_4", 13): {"x_max": None},
+        ("b", "session_4", 25): {"x_max": 7},
+    }

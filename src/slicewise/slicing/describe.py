@@ -156,10 +156,14 @@ def chosen(
     describe: Callable[[Thing], Described],
     make: Callable[[Described], Thing],
     name_of: Callable[[Thing], str],
+    verb: str = "restore",
 ) -> list[Thing]:
-    """The windows or aggregates of a snapshot: those given, if they are the same, or made anew."""
+    """The windows or aggregates of a snapshot: those given, if they are the same, or made anew.
+
+    `verb` is what they can be given to.
+    """
     if given is None:
-        return [_remade(what, one, make) for one in described]
+        return [_remade(what, one, make, verb) for one in described]
     things = [given] if isinstance(given, Window | Aggregate) else list(given)
     by_name = {name_of(thing): thing for thing in things}
     found = []
@@ -187,7 +191,7 @@ def _label(one: Described) -> str:
     return str(one.get("output") or one["name"])
 
 
-def _remade(what: str, one: Described, make: Callable[[Described], Thing]) -> Thing:
+def _remade(what: str, one: Described, make: Callable[[Described], Thing], verb: str) -> Thing:
     try:
         return make(one)
     except LookupError as error:
@@ -195,7 +199,7 @@ def _remade(what: str, one: Described, make: Callable[[Described], Thing]) -> Th
         short = "windows" if what == "windows" else "aggs"
         raise SnapshotError(
             f"The {word} {_label(one)!r} of the snapshot cannot be made again: {error.args[0]}. "
-            f"Give it to `restore` with `{short}=[...]`, all of them as they were."
+            f"Give it to `{verb}` with `{short}=[...]`, all of them as they were."
         ) from error
 
 

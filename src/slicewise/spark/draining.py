@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SnapshotError
+from slicewise.slicing.blob import BlobReader
+from slicewise.slicing.describe import (
+    aggregate_described,
+    aggregate_of,
+    chosen,
+    window_described,
+    window_of,
+)
 from slicewise.slicing.triggers import INFINITY
 from slicewise.spark.frames import arrow_schema, conformed
 from slicewise.spark.keeping import FORMAT
+from slicewise.spark.stream import LATE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,8 +30,9 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
 
     They are answered as if the watermark went to infinity, and the rows are those that the stream
     would emit then, so the rows of the stream and these together are the answer of the batch run.
-    Of `sw.rolling` they are the events that still wait for the watermark. Nothing in the checkpoint
-    changes: a stream can go on from it afterwards.
+    Of `sw.rolling` they are the events that still wait for the watermark. A stream with `keep_late`
+    has a column `late`, which is null here. Nothing in the checkpoint changes: a stream can go on
+    from it afterwards.
 
     Aggregates and windows of one's own that cannot be imported by name on the workers, such as
     those of a notebook, are given again with `aggs` and `windows`, all of them as they were.
@@ -51,9 +61,32 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
             f"The checkpoint has format {about['format']}; this release of Slicewise reads formats "
             f"up to {FORMAT}. Drain it with the release that wrote it, or a later one."
         )
-    schema = StructType.fromJson(json.loads(about["schema"]))
-    task = DrainBuckets(about, arrow_schema(schema), windows, aggs)
+    said = kept.select("kept").mapInArrow(described, "windows string, aggs string").first()
+    _check("windows", said.windows, windows, window_described, window_of, lambda one: one.name)
+    _check("aggs", said.aggs, aggs, aggregate_described, aggregate_of, lambda agg: agg.output)
+    made = StructType.fromJson(json.loads(about["schema"]))
+    schema = StructType([*made.fields])
+    if about.get("late"):
+        schema.add(LATE, StructType.fromJson(json.loads(about["late"])))
+    task = DrainBuckets(about, arrow_schema(made), arrow_schema(schema), windows, aggs)
     return kept.select("kept").mapInArrow(task, schema)
+
+
+def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What states say of themselves, so that the driver need not load them."""
+    import pyarrow as pa
+
+    for batch in batches:
+        headers = [BlobReader(blob.as_py()).header for blob in batch.column("kept")]
+        windows = [json.dumps([w["window"] for w in h.get("windows", ())]) for h in headers]
+        aggs = [json.dumps(header["aggs"]) for header in headers]
+        columns = [pa.array(windows, pa.string()), pa.array(aggs, pa.string())]
+        yield pa.RecordBatch.from_arrays(columns, ["windows", "aggs"])
+
+
+def _check(what: str, saved: str, given: Any, describe: Any, make: Any, name_of: Any) -> None:
+    """Refuse windows or aggregates that are not those of the checkpoint, or cannot be found."""
+    chosen(what, json.loads(saved), given, describe, make, name_of, verb="drain")
 
 
 def _session() -> Any:
@@ -77,18 +110,26 @@ def _strange(checkpoint: Any) -> str:
 
 @dataclass(frozen=True)
 class DrainBuckets:
-    """From the states of buckets to the rows that are still due."""
+    """From the states of buckets to the rows that are still due.
+
+    `made` is the schema of results; `schema` has the late output too, where there is one.
+    """
 
     about: dict[str, Any]
+    made: pa.Schema
     schema: pa.Schema
     windows: Any
     aggs: Any
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         for batch in batches:
             for blob in batch.column("kept"):
                 for table in self._due(blob.as_py()):
                     columns = dict(zip(table.column_names, table.columns, strict=True))
+                    for field in list(self.schema)[len(self.made) :]:
+                        columns[field.name] = pa.nulls(table.num_rows, field.type)
                     yield from conformed(columns, self.schema)
 
     def _due(self, blob: bytes) -> Iterator[pa.Table]:
@@ -97,7 +138,7 @@ class DrainBuckets:
         if self.about["verb"] == "rolling":
             from slicewise.spark.rolling_stream import restored
 
-            yield from restored(blob, self.schema, self.about, self.aggs).advance(INFINITY)
+            yield from restored(blob, self.made, self.about, self.aggs).advance(INFINITY)
             return
         operator = Operator.restore(blob, windows=self.windows, aggs=self.aggs)
         table = operator.advance_arrow(INFINITY)

@@ -29,6 +29,8 @@ STATE = "about string, kept binary"
 MADE = "kind tinyint, made binary"
 RESULTS, DROPPED, METRICS = range(3)
 FORMAT = 1
+# What is said about a query beside what a restart may not change.
+UNFIXED = ("format", "schema", "late", "types")
 # How many rows are packed together at most on the way out.
 ROWS_OUT = 1 << 17
 
@@ -163,17 +165,36 @@ def check_about(before: dict[str, Any], now: dict[str, Any]) -> None:
             f"The checkpoint has format {before['format']}; this release of Slicewise reads "
             f"formats up to {FORMAT}. Go on with the release that wrote it, or a later one."
         )
-    fixed = [name for name in now if name not in ("format", "schema")]
+    fixed = [name for name in now if name not in UNFIXED]
     differing = [
         f"`{name}` was {before.get(name)!r} and is {now[name]!r}"
         for name in fixed
         if before.get(name) != now[name]
+    ]
+    types = known_types(before)
+    # The bucket of a key depends on its type.
+    differing += [
+        f"the type of the column {name!r} was {types[name]} and is {kind}"
+        for name, kind in now.get("types", {}).items()
+        if types.get(name, kind) != kind
     ]
     if differing:
         raise SnapshotError(
             f"The checkpoint was written by another query: {'; '.join(differing)}. Give the same "
             "as before, or start with a new checkpoint."
         )
+
+
+def known_types(about: dict[str, Any]) -> dict[str, str]:
+    """The types of the key columns and the time column, as far as a checkpoint tells them."""
+    found: dict[str, str] = about.get("types", {})
+    if not found and "schema" in about:
+        # Earlier releases say only what the rows of the result are like; the keys are in them.
+        from pyspark.sql.types import StructType
+
+        rows = StructType.fromJson(json.loads(about["schema"]))
+        found = {name: rows[name].dataType.simpleString() for name in about["by"]}
+    return found
 
 
 @dataclass(frozen=True)

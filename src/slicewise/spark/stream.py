@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 LATE, MEASURED = "late", "__metrics"
 OBSERVED = "slicewise"
+# The default of `max_ahead`, which numbers as times do without.
+MAX_AHEAD = "1d"
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,12 @@ class Stream:
         out = self._schema()
         unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
         measured = F.col(MEASURED)
-        sums = [F.sum(measured[f.name]).alias(f.name) for f in fields(Metrics)]
-        rows = kept.mapInArrow(unpack, out).observe(OBSERVED, *sums)
+        totals = [
+            # The aggregates are the same in all buckets.
+            (F.max if f.name == "interpreted" else F.sum)(measured[f.name]).alias(f.name)
+            for f in fields(Metrics)
+        ]
+        rows = kept.mapInArrow(unpack, out).observe(OBSERVED, *totals)
         return rows.where(measured.isNull()).drop(MEASURED)
 
     def _partitions(self) -> int:
@@ -112,10 +118,13 @@ class Stream:
         buckets = self.settings.buckets or partitions
         return labels_for(buckets if self.by else 1, partitions)
 
-    def _events(self) -> pa.Schema:
-        from pyspark.sql.types import StructType
+    def _types(self) -> dict[str, str]:
+        """Those of the key columns and the time column, as Spark writes them."""
+        schema = self.frame.schema
+        return {name: schema[name].dataType.simpleString() for name in (*self.by, self.time)}
 
-        return arrow_schema(StructType([self.frame.schema[name] for name in self.columns]))
+    def _events(self) -> pa.Schema:
+        return arrow_schema(self._event())
 
     def _packed(self) -> DataFrame:
         from pyspark.sql import functions as F
@@ -126,8 +135,15 @@ class Stream:
         bucket = F.pmod(F.xxhash64(*keys), F.lit(len(labels))) if keys else F.lit(0)
         columns = [*map(col, self.columns), bucket.cast("int").alias(BUCKET)]
         ahead = self.settings.max_ahead
-        if not isinstance(self.frame.schema[self.time].dataType, T.DatetimeType):
-            ahead = None  # numbers have nothing to do with the clock
+        kind = self.frame.schema[self.time].dataType
+        if not isinstance(kind, T.DatetimeType):
+            if ahead not in (None, length_of("max_ahead", MAX_AHEAD)):
+                raise SpanError(
+                    "`max_ahead` says how far ahead of the clock an event may be, and numbers have "
+                    f"nothing to do with it: the time column {self.time!r} holds "
+                    f"{kind.simpleString()}. Leave `max_ahead` out, or make the column a timestamp."
+                )
+            ahead = None
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
         pack = Pack(self._events(), self.time, labels, ahead)
@@ -140,10 +156,12 @@ class Stream:
             **self.about,
             "by": list(self.by),
             "time": self.time,
+            "types": self._types(),
             "buckets": len(labels),
             # Other labels would be other buckets.
             "spark.sql.shuffle.partitions": self._partitions() if len(labels) > 1 else None,
             "schema": self.rows.json(),
+            "late": self._event().json() if self.settings.keep_late else None,
         }
         settings = self.settings
         keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
@@ -151,15 +169,19 @@ class Stream:
         # Spark asks for a plain function.
         return lambda key, frames, state: keep(key, frames, state)
 
+    def _event(self) -> StructType:
+        """What the buckets need of an event."""
+        from pyspark.sql.types import StructType
+
+        return StructType([self.frame.schema[name] for name in self.columns])
+
     def _schema(self) -> StructType:
         """The rows, the late output if it is wanted, and the metrics, which are taken off again."""
         from pyspark.sql.types import LongType, StructField, StructType
 
         found = [StructField(f.name, f.dataType) for f in self.rows.fields]
         if self.settings.keep_late:
-            found.append(
-                StructField(LATE, StructType([self.frame.schema[name] for name in self.columns]))
-            )
+            found.append(StructField(LATE, self._event()))
         numbers = StructType([StructField(f.name, LongType()) for f in fields(Metrics)])
         return StructType([*found, StructField(MEASURED, numbers)])
 
