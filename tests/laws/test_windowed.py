@@ -106,7 +106,7 @@ def as_floats(values: list[Any]) -> list[Any]:
     return [
         float(v)
         if isinstance(v, int)
-        else [*map(float, v)]
+        else as_floats([*(v.items() if isinstance(v, dict) else v)])
         if hasattr(v, "__len__") and not isinstance(v, str)
         else v
         for v in values
