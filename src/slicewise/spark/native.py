@@ -12,7 +12,7 @@ from slicewise.columns import storage
 from slicewise.slicing.slicer import Edges
 from slicewise.spark.frames import col, microseconds
 from slicewise.spark.states import SLICE, state_names
-from slicewise.windows import Window
+from slicewise.windows import Fixed, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,14 +111,12 @@ def slices(
     at = f"{SLICE}_time"
     used = dict.fromkeys([*by, *(i.column for c in components for i in c.inputs if i.column)])
     chosen = frame.select(*map(col, used), microseconds(frame, time).alias(at))
-    start = slice_start(F.col(at), windows)
-    # A filter on the slice, because an event outside of all fixed windows has none.
-    return (
-        chosen.select(*map(col, used), start.alias(SLICE))
-        .where(F.col(SLICE).isNotNull())
-        .groupBy(*map(col, by), F.col(SLICE))
-        .agg(*aggregates)
+    sliced = chosen.where(F.col(at).isNotNull()).select(
+        *map(col, used), slice_start(F.col(at), windows).alias(SLICE)
     )
+    if all(isinstance(window, Fixed) for window in windows):
+        sliced = sliced.where(F.col(SLICE).isNotNull())  # an event outside of all has no slice
+    return sliced.groupBy(*map(col, by), F.col(SLICE)).agg(*aggregates)
 
 
 def slice_start(time: Column, windows: Sequence[Window]) -> Column:
