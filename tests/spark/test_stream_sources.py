@@ -156,6 +156,31 @@ def test_compiled_code_that_raises_for_one_key_stops_nothing_and_metrics_say_wha
     ]
 
 
+class Limited(Ratio):
+    """A sum, compiled, that does not go beyond a hundred."""
+
+    def combine(self, older: float, newer: float) -> float:
+        if older + newer > 100.0:
+            raise ValueError("more than a hundred")
+        return older + newer
+
+
+def test_a_compiled_combine_that_raises_while_slices_merge_stops_the_stream_and_says_why(
+    spark: Any, tmp_path: Path
+) -> None:
+    source = Source(tmp_path / "in")
+    source.add(
+        [{"k": "a", "t": 1, "x": 60, "id": 0}, {"k": "a", "t": 12, "x": 60, "id": 1}],
+        [{"k": "a", "t": 60, "x": 1, "id": 2}],
+    )
+    stream = sw.windowed(
+        source.stream(spark), by="k", time="t", windows=sw.sliding(20, every=10),
+        aggs=Limited("x"), buckets=2,
+    )  # fmt: skip
+    with pytest.raises(Exception, match="ValueError: more than a hundred"):
+        run(stream, tmp_path / "state")
+
+
 def test_a_source_written_in_python_streams_too(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
