@@ -157,15 +157,16 @@ class Windowed:
         query = self.query
         timed = not any(measures_other(window) for window in query.windows)
         bound = spark_type("start", bounds_type(self.frame, query.time, query.windows, timed=timed))
-        fields = [self.frame.schema[name] for name in query.by]
-        fields += [StructField("window", StringType()), StructField("start", bound)]
-        fields += [StructField("end", bound)]
+        fields = [StructField(name, self.frame.schema[name].dataType) for name in query.by]
+        # Spark looks for nulls, row by row, in every column that may have some.
+        fields.append(StructField("window", StringType(), nullable=False))
+        fields += [StructField(name, bound, nullable=False) for name in ("start", "end")]
         kinds = result_types(self.bounds, query.types)
         fields += [
             StructField(agg.output, spark_type(agg.output, kind))
             for agg, kind in zip(query.aggs, kinds, strict=True)
         ]
-        return StructType([StructField(f.name, f.dataType) for f in fields])
+        return StructType(fields)
 
     def run(self) -> DataFrame:
         """The result, which Spark computes when it is asked for."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Slices that a combiner keeps before it hands them on.
 KEPT = 1 << 17
 # Results that are made at a time.
-RESULTS = 1 << 20
+RESULTS = 1 << 18
 
 
 @dataclass(frozen=True)
