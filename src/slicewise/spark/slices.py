@@ -201,7 +201,6 @@ class Merging:
         found = collect(list_free, slices.runs, self.free.arrays(), keys, low, high)
         if not len(found):
             return
-
         names = pa.array([window.name for window in self.task.query.windows])
         columns: dict[str, Any] = {
             name: slices.table.column(name).take(pa.array(slices.rows_of(found.key)))

@@ -160,10 +160,8 @@ class Oracle:
     def _retract(self, identity: Identity) -> Emitted:
         row, _ = self._emitted[identity[:2]][identity]
         row = row._replace(revision=row.revision + 1, retracted=True)
-        self._emitted[identity[:2]][identity] = (
-            row,
-            frozenset(),
-        )  # it holds nothing, so it may come back
+        # It holds nothing, so it may come back.
+        self._emitted[identity[:2]][identity] = (row, frozenset())
         return row
 
     def _key(self, row: Mapping[str, Any]) -> Any:
