@@ -16,26 +16,15 @@ from slicewise.codegen.flat import FlatAlgebra
 from slicewise.errors import CapabilityError
 from slicewise.mergers import CATALOGUE, FiBA, FlatFAT, Merger, ReactiveAggregator, Recalc
 from slicewise.mergers.base import FlatMerger, drive, drive_ranges
+from tests.unit import test_mergers as texts
 
 MERGERS: list[type[Merger]] = [*(entry.cls for entry in CATALOGUE.values()), ReactiveAggregator]
 FLAT = [entry.cls for entry in CATALOGUE.values() if issubclass(entry.cls, FlatMerger)]
 SUFFIXES = [cls for cls in FLAT if cls.properties.suffixes]
 
 
-class Text(sw.Aggregate):
-    """Concatenation: any event out of place shows."""
-
-    def identity(self) -> str:
-        return ""
-
-    def lift(self, value: str) -> str:
-        return value
-
-    def combine(self, older: str, newer: str) -> str:
-        return older + newer
-
-    def lower(self, state: str) -> str:
-        return state
+class Text(texts.Text):
+    """Concatenation from which the oldest part can be taken away again."""
 
     def invert(self, total: str, oldest: str) -> str:
         return total.removeprefix(oldest)

@@ -15,6 +15,7 @@ from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Following, Overlapping
 from slicewise.windows import Window
 from tests.spark.support import answers, assert_same, by_id, events, every_aggregate, frame_of
+from tests.unit.test_mergers import Text
 
 FREE = [
     sw.sliding(10, 3),
@@ -234,28 +235,12 @@ class Letters(sw.Aggregate):
         return sorted(state)
 
 
-class Spelled(sw.Aggregate):
-    """The texts one after the other."""
-
-    def identity(self) -> str:
-        return ""
-
-    def lift(self, value: str) -> str:
-        return value
-
-    def combine(self, older: str, newer: str) -> str:
-        return older + newer
-
-    def lower(self, state: str) -> str:
-        return state
-
-
 def test_interpreted_aggregates_of_users_are_the_same_as_their_slow_twins(spark: Any) -> None:
     rows = events(90, seed=12)
     frame = frame_of(spark, rows)
     for aggs, windows in (
         ([Letters("s")], FREE[:2]),
-        ([Letters("s"), Spelled("s")], [FREE[0], ROWS[0], ROWS[2]]),
+        ([Letters("s"), Text("s")], [FREE[0], ROWS[0], ROWS[2]]),
     ):
         way = Windowed.of(frame, "k", "t", windows, aggs).way
         assert way == ("ordered" if len(aggs) > 1 else "combined")

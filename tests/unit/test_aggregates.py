@@ -4,6 +4,7 @@ import datetime as dt
 import math
 import re
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from slicewise.errors import (
     MissingDependencyError,
     OverflowedError,
 )
+from slicewise.spark.states import packed, unpacked
 from slicewise.testing.laws import fold_all, same
 from tests.laws.test_aggregate_laws import run_bound
 
@@ -151,6 +153,7 @@ def test_count_without_a_column_counts_rows() -> None:
         (agg.sum("x"), NAN),
         (agg.median("x"), 2.0),
         (agg.quantile("x", 1), NAN),
+        (agg.approx_quantile("x", 1), NAN),
         (agg.mode("x"), NAN),
         (agg.count_distinct("x"), 3),
         (agg.collect_distinct("x"), [1.0, 2.0, NAN]),
@@ -519,6 +522,27 @@ def test_approximate_answers_are_close() -> None:
     assert agg.approx_count_distinct("x").fold(values) == pytest.approx(20_000, rel=0.06)
     rank = (np.array(values) <= agg.approx_quantile("x", 0.9).fold(values)).mean()
     assert rank == pytest.approx(0.9, abs=0.03)
+
+
+def test_an_approximate_quantile_has_nan_as_the_greatest_value() -> None:
+    random = np.random.default_rng(7)
+    for numbers, nans in ((150, 50), (2000, 20), (2000, 3000), (300, 1), (1, 999), (0, 999)):
+        values = random.permutation([*random.normal(size=numbers), *[NAN] * nans])
+        for q in (0, 0.3, 0.5, numbers / (numbers + nans), 1):
+            aggregate = agg.approx_quantile("x", q)
+            algebra = aggregate.bind([pa.float64()]).components[0].algebra
+            states = np.empty(7, object)
+            for k, part in enumerate(np.array_split(values, 7)):
+                states[k] = reduce(aggregate.combine, map(aggregate.lift, part))
+            (kept,) = unpacked(algebra, [packed(states)])  # as Spark has them
+            estimate = aggregate.lower(reduce(aggregate.combine, kept))
+            assert estimate is not None
+            below, upto = numbers / len(values), 1.0  # the ranks of NaN
+            if estimate == estimate:
+                below, upto = (values < estimate).mean(), (values <= estimate).mean()
+            assert below - 0.03 <= q <= upto + 0.03
+            if len(values) <= 256 or q == 1 or not numbers:
+                assert same(estimate, agg.quantile("x", q).fold(values.tolist()))
 
 
 def test_a_bloom_filter_misses_nothing_and_errs_seldom() -> None:

@@ -134,7 +134,12 @@ def test_a_combine_that_changes_its_arguments_is_found() -> None:
 
 def test_compiled_code_that_differs_from_python_is_found() -> None:
     check_aggregate(Wraps, [1, 2, 3])
-    with pytest.raises(LawError, match=r"^compiled code of `wraps` differs from Python"):
+    message = (
+        r"^compiled code of `wraps` differs from Python: .* lead to -9223372036854775805 and "
+        r"9223372036854775811 for the events .*\. Compiled integers have 64 bits; "
+        r"`compile = False` keeps it interpreted\.$"
+    )
+    with pytest.raises(LawError, match=message):
         check_aggregate(Wraps, [2**62, 2**62, 3])
 
 

@@ -15,7 +15,7 @@ import pytest
 import slicewise as sw
 from slicewise.mergers import CATALOGUE, FiBA, FlatFAT, FlatFIT, Merger, ReactiveAggregator
 
-SIZES = [1, 2, 3, 8, 13, 64, 100, 256]
+SIZES = [1, 2, 3, 8, 13, 31, 64, 100, 255, 256]
 
 
 class Counted(sw.Aggregate):
@@ -116,16 +116,21 @@ def test_every_merger_of_the_catalogue_is_counted_here() -> None:
 # name -> (amortised, worst) as numbers of combines for a window of n
 BOUNDS: dict[str, tuple[Callable[[int], float], Callable[[int], float]]] = {
     "recalc": (lambda n: n - 1, lambda n: n - 1),
-    "flatfat": (lambda n: 2 * levels(n), lambda n: 3 * levels(n)),
-    "bint": (lambda n: 2 * levels(n), lambda n: 3 * levels(n)),
-    "flatfit": (lambda n: 3, lambda n: n),
+    "flatfat": (log2, lambda n: paths(n)),
+    "bint": (log2, lambda n: paths(n)),
+    "flatfit": (lambda n: 3, lambda n: n - 1),
     "two_stacks": (lambda n: 3, lambda n: n),
     "two_stacks_lite": (lambda n: 3, lambda n: n),
     "daba": (lambda n: 5, lambda n: 8),
     "daba_lite": (lambda n: 4, lambda n: 6),
-    "sba": (lambda n: 3, lambda n: n),
+    "sba": (lambda n: 3, lambda n: n - 1),
     "pba": (lambda n: 3, lambda n: 3),
 }
+
+
+def paths(n: int) -> int:
+    """The nodes above the leaf that a slide of a full tree overwrites, or else above two leaves."""
+    return n.bit_length() - 1 if n.bit_count() == 1 else 2 * (n - 1).bit_length() - 2
 
 
 def levels(n: int) -> int:
@@ -142,14 +147,17 @@ def test_a_slide_costs_what_the_papers_say(name: str, n: int) -> None:
     assert max(costs) <= worst(n)
 
 
+@pytest.mark.parametrize("aggregate", [Counted, CountedSum])
 @pytest.mark.parametrize("n", [8, 16, 64, 256])
-def test_flatfat_renews_one_path_per_slide_of_a_full_buffer(n: int) -> None:
-    assert set(slide_costs(FlatFAT, n, CountedSum)) == {int(log2(n))}
+def test_a_slide_of_a_full_flatfat_costs_log_n(n: int, aggregate: type[Counted]) -> None:
+    assert set(slide_costs(FlatFAT, n, aggregate)) == {int(log2(n))}
 
 
-@pytest.mark.parametrize("n", [3, 13, 100, 200])
+@pytest.mark.parametrize("n", [3, 13, 100, 127, 200, 255, 257])
 def test_flatfat_renews_at_most_two_paths_per_slide_when_there_is_room(n: int) -> None:
-    assert max(slide_costs(FlatFAT, n, CountedSum)) <= 2 * levels(n)
+    costs = slide_costs(FlatFAT, n, CountedSum)
+    assert amortised(costs) <= log2(n)
+    assert max(costs) <= paths(n)
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -36,6 +36,8 @@ each = pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.name)
 
 
 class Text(sw.Aggregate):
+    """Concatenation: any event out of place shows."""
+
     def identity(self) -> str:
         return ""
 

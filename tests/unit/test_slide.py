@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
+from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.mergers import PBA, SBA, array
 from slicewise.mergers.pba import chunk_size_count, chunk_size_time
@@ -353,6 +355,25 @@ def test_sba_combines_under_three_times_a_slide_on_average(length: int) -> None:
         window.insert(chr(97 + i % 26))
         window.query()
     assert aggregate.calls[here] < 3 * 50 * length
+
+
+@pytest.mark.parametrize("length", [3, 8, 64, 99])
+def test_a_whole_array_costs_under_three_combines_a_slide_in_both_threads_of_pba(
+    length: int,
+) -> None:
+    aggregate, here = Counted(), threading.get_ident()
+    (component,) = aggregate.bind([pa.string()]).components
+    text = "".join(chr(97 + i % 26) for i in range(20 * length))
+    columns = {"x0": Column.from_arrow(pa.array(list(text)))}
+    aggregate.calls.clear()
+    with ThreadPoolExecutor(1) as other, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(array, "LONG_WINDOW", 2)
+        part = array.prepare(component, columns, len(text), length, 1, PBA, other)
+        (found,) = part(0, len(text), component.algebra.new(len(text)))
+    assert found.tolist() == [text[max(0, i + 1 - length) : i + 1] for i in range(len(text))]
+    assert len(aggregate.calls) == 2
+    assert sum(aggregate.calls.values()) < 3 * len(text)  # chunks of Theorem 1 would cost 4 each
+    assert aggregate.calls[here] < 2 * len(text)
 
 
 @pytest.mark.parametrize("merger", [SBA(Counted()), PBA(Counted()), PBA(Counted(), length=4)])

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,22 @@ def test_each_aggregate_goes_on_after_a_snapshot_and_none_is_pickled(aggregate: 
     ours, theirs = values_of(op), values_of(steady)
     assert alike(ours, theirs)
     assert [type(row["found"]) for row in ours] == [type(row["found"]) for row in theirs]
+
+
+def test_a_sketch_goes_on_with_its_nans_and_one_of_an_older_release_with_none() -> None:
+    aggregate = sw.agg.approx_quantile("x", 0.9)
+    op = operator(windows=[sw.tumbling(10_000)], aggs=[aggregate])
+    op.process({"t": list(range(2000)), "x": [*map(float, range(1900)), *[math.nan] * 100]})
+    blob = op.snapshot()
+    assert header_of(blob)["pickled"] == []
+    again = sw.Operator.restore(blob)
+    again.process({"t": list(range(2000, 2050)), "x": [math.nan] * 50})
+    (row,) = values_of(again)
+    assert row["x_approx_quantile"] == pytest.approx(0.9 * 2050, abs=0.03 * 2050)
+    sketch, nans = reduce(aggregate.combine, map(aggregate.lift, [*range(1900), math.nan]))
+    assert nans == 1
+    assert aggregate.combine(sketch, (math.nan,))[1] == 1
+    assert aggregate.lower(sketch) == pytest.approx(0.9 * 1900, abs=0.03 * 1900)
 
 
 def test_an_operator_that_has_seen_nothing_is_restored() -> None:

@@ -6,6 +6,7 @@ they are, so small windows are answered exactly and an event does not cost a ske
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from types import ModuleType
@@ -111,7 +112,8 @@ class ApproxCountDistinct(Aggregate):
 class ApproxQuantile(Aggregate):
     """About the `q`-quantile of a column: a KLL sketch; null when there is no value.
 
-    `k=200` means an error of 1.3 % in rank; up to 256 values it is exact. NaN is skipped.
+    `k=200` means an error of 1.3 % in rank; up to 256 values it is exact. NaN is greater than
+    every other number.
 
     >>> import slicewise as sw
     >>> sw.agg.approx_quantile("x", 0.5).fold([1, 2, 9])
@@ -135,30 +137,34 @@ class ApproxQuantile(Aggregate):
             )
         self.k = k
 
+    # A state is a tuple of few values, or a pair: the sketch of the numbers, and how many NaNs are
+    # beside it, since a sketch skips them. A sketch alone, as in older snapshots, has none.
+
     def identity(self) -> Any:
         datasketches(self.name)
         return ()
 
     def lift(self, value: Any) -> Any:
-        number = float(value)
-        return (number,) if number == number else ()
+        return (float(value),)
 
     def combine(self, older: Any, newer: Any) -> Any:
         if not older or not newer:
             return older or newer
-        if isinstance(older, tuple) and isinstance(newer, tuple):
-            values = older + newer
-            return values if len(values) <= EXACT else self._union(values)
+        if is_few(older) and is_few(newer) and len(older) + len(newer) <= EXACT:
+            return older + newer
         return self._union(older, newer)
 
     def lower(self, state: Any) -> float | None:
         if not state:
             return None
-        if isinstance(state, tuple):
+        if is_few(state):
             exact = Quantile(q=self.q)
             return exact.lower(Multiset((state,)))
-        sketch = datasketches(self.name).kll_doubles_sketch.deserialize(state)
-        return float(sketch.get_quantile(self.q, True))
+        sketch, nans = self._parts(state)
+        total = sketch.n + nans
+        if self.q * (total - 1) > sketch.n - 1:  # where the exact quantile meets a NaN
+            return math.nan
+        return float(sketch.get_quantile(min(1.0, self.q * total / sketch.n), True))
 
     def bind(self, types: Sequence[pa.DataType]) -> Bound:
         (column,) = bound_columns(self)
@@ -166,16 +172,28 @@ class ApproxQuantile(Aggregate):
         datasketches(self.name)
         return interpreted_floats(self, REASON)
 
-    def _union(self, *states: Any) -> bytes:
-        package = datasketches(self.name)
-        union = package.kll_doubles_sketch(self.k)
-        for state in states:
-            if isinstance(state, tuple):
-                for value in state:
-                    union.update(value)
-            else:
-                union.merge(package.kll_doubles_sketch.deserialize(state))
-        return bytes(union.serialize())
+    def _union(self, older: Any, newer: Any) -> tuple[bytes, int]:
+        union, nans = self._parts(older)
+        other, more = self._parts(newer)
+        union.merge(other)
+        return bytes(union.serialize()), nans + more
+
+    def _parts(self, state: Any) -> tuple[Any, int]:
+        """The sketch of a state, which may be changed, and the number of NaNs beside it."""
+        kind = datasketches(self.name).kll_doubles_sketch
+        if not is_few(state):
+            packed, nans = (state, 0) if isinstance(state, bytes) else state
+            return kind.deserialize(packed), nans
+        sketch = kind(self.k)
+        numbers = [value for value in state if value == value]
+        for value in numbers:
+            sketch.update(value)
+        return sketch, len(state) - len(numbers)
+
+
+def is_few(state: Any) -> bool:
+    """Whether a state of `approx_quantile` still has the values themselves."""
+    return isinstance(state, tuple) and not isinstance(state[0], bytes)
 
 
 def hashable(value: Any) -> int | float | str:

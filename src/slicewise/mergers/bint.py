@@ -5,7 +5,7 @@ touches none. A query takes the fewest intervals that make up the window, or its
 
 Needs:   associative `combine`; event order is kept.
 Cost:    insertion amortised 1 combine, at most log n; query at most 2 log n - 1, also
-         `query(last=k)`.
+         `query(last=k)`. A slide with a query: amortised log n, at most 2 log n.
 Memory:  2n states, n rounded up to a power of two.
 Source:  VLDB 2004, 336-347 (Arasu, Widom: Resource sharing in continuous sliding-window
          aggregates); FlatFIT paper, Section 2.2
@@ -92,8 +92,8 @@ class BInt(FlatMerger):
     kernels = (insert, evict, query, suffix, move)
     properties = Properties(
         needs="associative",
-        amortised="2 log n",
-        worst="3 log n",
+        amortised="log n",
+        worst="2 log n",
         memory="2n",
         source="VLDB 2004, 336-347",
         suffixes=True,

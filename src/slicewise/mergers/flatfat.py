@@ -5,16 +5,18 @@ and the layout of a heap needs no pointers. Changed leaves are remembered; the n
 the nodes above them, level by level and each node once. Half-empty nodes take the child that is
 there, so no slot needs a neutral element. When the buffer has wrapped around (the inverted
 buffer), old events lie to the right of new ones and the root is in the wrong order: an aggregate
-that does not commute is then read as suffix and prefix.
+that does not commute is then read as suffix and prefix, and nodes that neither of them can need
+are left alone until the buffer is in order again.
 
 Events may also leave out of order. Their slots stay as holes until the buffer is full; then the
 window is compacted if at most 3/4 of the slots are taken, and otherwise doubled. It is halved when
 less than 1/4 of them are.
 
 Needs:   associative `combine`; event order is kept.
-Cost:    m changes since the last query: at most m (1 + log(n/m)) combines, so log n for one slide
-         of a full buffer; the query itself is free, or at most 2 log n - 1 for an inverted buffer,
-         `prefix`, `suffix` and `query(last=k)`. Resizing is amortised.
+Cost:    m changes since the last query: at most m (1 + log(n/m)) combines. A slide with a query
+         costs log n, always of a full buffer and else on average: there the ends of the window
+         lie apart, and 2 log n is the most. `prefix`, `suffix` and `query(last=k)` cost at most
+         2 log n - 1 more. Resizing is amortised.
 Memory:  2n states, n rounded up to a power of two.
 Source:  doi:10.14778/2752939.2752940 (Tangwongsan, Hirzel, Schneider, Wu: General incremental
          sliding-window aggregation), Sections 4 and 5
@@ -33,7 +35,8 @@ from slicewise.mergers.dyadic import span
 SMALLEST = 8
 
 # p[3] is the first inserted event and p[4] the first evicted one that the inner nodes do not know
-# of yet; p[5] says that the aggregate commutes. Level and node numbers are those of `dyadic`.
+# of yet; p[5] says that the aggregate commutes, and p[6] that it does not and the buffer was
+# inverted at the last query. Level and node numbers are those of `dyadic`.
 
 
 @kernel
@@ -57,10 +60,18 @@ def occupied(p: Any, slot: int, width: int) -> Any:
 
 
 @kernel
+def inverted(p: Any) -> Any:
+    """Whether the buffer has wrapped around, so that old events lie to the right of new ones."""
+    return (p[0] & p[2]) + p[1] - p[0] > p[2] + 1
+
+
+@kernel
 def renew(p: Any, S: Any, size: int, width: int, number: int) -> None:
     """Make one node of the level of `size` nodes from its children, of `width` slots each."""
     node = size + (number & (size - 1))
     slot = 2 * width * (number & (size - 1))
+    if p[6] == 1 and ((slot - p[0]) & p[2]) + 2 * width > p[1] - p[0]:
+        return  # of an inverted buffer suffix and prefix are read, which need no half-empty node
     if not occupied(p, slot, width):
         store(S, node, load(S, 2 * node + 1))
     elif not occupied(p, slot + width, width):
@@ -70,9 +81,10 @@ def renew(p: Any, S: Any, size: int, width: int, number: int) -> None:
 
 
 @kernel
-def renew_path(S: Any, node: int) -> None:
+def renew_path(p: Any, S: Any, node: int) -> None:
     """Renew the nodes above one leaf of a full buffer: the common case, several times as fast."""
-    while node > 1:
+    # The event after the newest is the oldest: a node with both is asked for only if they commute.
+    while node > 1 and (node & 1 or p[5] == 1):
         node >>= 1
         store(S, node, combine(load(S, 2 * node), load(S, 2 * node + 1)))
 
@@ -86,9 +98,14 @@ def refresh(p: Any, S: Any) -> None:
     a, b = max(p[3], p[0]) - size, p[1] - size
     c, d = max(p[4], p[0] - size), p[0]
     p[3], p[4] = p[1], p[0]
+    was_inverted = p[6] == 1
+    p[6] = 1 if p[5] == 0 and inverted(p) else 0
     if b - a == 1 and c == a and p[1] - p[0] == size:
-        renew_path(S, size + (a & (size - 1)))
+        renew_path(p, S, size + (a & (size - 1)))
         return
+    if was_inverted and p[6] == 0 and p[1] > p[0]:
+        # The nodes that were left out hold an end of the window, and may be asked for now.
+        a, c = min(a, b - 1), min(c, d - 1)
     width = 1
     while size > 1 and (a < b or c < d):
         size >>= 1
@@ -138,8 +155,7 @@ def suffix(p: Any, S: Any, last: int) -> Any:
     refresh(p, S)
     if last == 0:
         return identity()
-    inverted = (p[0] & p[2]) + p[1] - p[0] > p[2] + 1
-    if last == p[1] - p[0] and (p[5] == 1 or not inverted):
+    if last == p[1] - p[0] and p[6] == 0:
         return load(S, 1)
     return span(p, S, p[1] - last, p[1])
 
@@ -180,11 +196,11 @@ class FlatFAT(FlatMerger):
 
     name = "flatfat"
     kernels = (insert, evict, query, suffix, prefix, refresh, update_above, move)
-    cursors = 6
+    cursors = 7
     properties = Properties(
         needs="associative",
         amortised="log n",
-        worst="3 log n",
+        worst="2 log n",
         memory="2n",
         source="doi:10.14778/2752939.2752940",
         suffixes=True,

@@ -5,7 +5,9 @@ the calling thread only ever extends `csa` and merges at most three parts, while
 turns each finished chunk into suffixes. A chunk is a little more than half a window long (Theorem
 1), so that its suffixes are ready before the first window that needs them.
 
-The array form has the whole input, so chunk and window have the same length. One thread goes up
+The array form has the whole input, so no chunk is ever waited for, which is what the sizes of
+Theorems 1 and 2 are for. Chunk and window have the same length there: a window is two parts and
+costs 3 combines in all, where chunks of Theorem 1 make three parts and cost 4. One thread goes up
 through a chunk with the prefixes, the other one down with the suffixes, through the very same
 results; they start at the two ends and from the middle on each merges what the other left there.
 Both threads run compiled code without the interpreter lock.

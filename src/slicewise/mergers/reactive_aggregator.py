@@ -5,8 +5,8 @@ them never enters the tree. A trigger brings the tree up to date in one batch an
 result if it is a new one (the `IStream` of the paper).
 
 Needs:   associative `combine`; event order is kept.
-Cost:    at most m (1 + log(n/m)) combines for m changes between triggers, plus 2 log n - 1 while
-         the buffer is inverted and the aggregate does not commute.
+Cost:    at most m (1 + log(n/m)) combines for m changes between triggers, as `FlatFAT`: log n for
+         one slide, amortised.
 Memory:  2n states, n rounded up to a power of two.
 Source:  doi:10.14778/2752939.2752940 (Tangwongsan, Hirzel, Schneider, Wu: General incremental
          sliding-window aggregation), Section 5

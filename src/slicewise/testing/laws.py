@@ -29,7 +29,8 @@ def check_aggregate(aggregate: Aggregate | type[Aggregate], examples: Iterable[A
     is enough; take such as differ much, and some twice. The laws are: `identity` is neutral,
     `combine` is associative and leaves its arguments as they are, `invert` undoes it, `combine`
     commutes if `commutative` says so and returns one of its arguments if `selective` does, and
-    compiled code gives the answers that Python gives.
+    compiled code gives the answers that Python gives. Compiled integers have 64 bits and wrap:
+    integers that add up to what windows may is how that is found.
 
     Results, not states, are compared, floats to nine digits: prefer whole numbers as examples.
 

@@ -1,0 +1,218 @@
+"""What `./run` finds, installs and says on machines that lack something.
+
+The script runs as it is, on a machine of stand-ins: PATH has a few real tools, and a Python, a
+Java and an `apt-get` that write down how they are called.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ("cksum", "cp", "env", "ls", "mkdir", "mv", "rm", "sed")
+NO_JAVA = (
+    "run: Spark needs Java 17 or newer: install it (for example openjdk-17-jre-headless) or point "
+    "JAVA_HOME at it."
+)
+NO_VENV = (
+    "run: python3.11 cannot make virtual environments; install the package python3-venv and try "
+    "again."
+)
+INSTALL = "apt-get -qq install -y --no-install-recommends"
+JRES = ["openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless"]
+
+# Can make environments when the file `venv` is there; in an environment it is the Python, too.
+PYTHON = """#!/bin/sh
+case $* in
+    *'import ensurepip'*) [ -f PLACE/venv ] ;;
+    *print*) echo 3.11 ;;
+    '-m venv '*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+    '-m pip '*) echo pip >>PLACE/log ;;
+    examples/*) echo "JAVA_HOME=${JAVA_HOME:-}, java=$(command -v java)" ;;
+esac
+"""
+JAVA = """#!/bin/sh
+echo java >>PLACE/log
+echo 'openjdk version "VERSION" 2025-04-15' >&2
+"""
+# Has the packages that the file `packages` names, or after an update those of the file `newer`.
+APT = """#!/bin/sh
+echo "apt-get $*" >>PLACE/log
+for name; do :; done
+if [ "$name" = update ]; then
+    mv PLACE/newer PLACE/packages
+    exit
+fi
+[ -n "$(sed -n "/^$name$/p" PLACE/packages)" ] || exit 100
+case $name in
+    *jre*) mkdir -p PLACE/jvm/new/bin && cp PLACE/java PLACE/jvm/new/bin/java ;;
+    *venv) echo >PLACE/venv ;;
+esac
+"""
+
+
+class Machine:
+    """A machine with Python 3.11 and without Java, on which one is root and nothing is on offer."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.variables: dict[str, str] = {}
+        self.add("bin/id", "#!/bin/sh\necho 0\n")
+        self.add("bin/python3.11", PYTHON)
+        self.add("bin/apt-get", APT)
+        self.add_java("java", "17.0.15")  # the one that is installed
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            assert found is not None, tool
+            (place / "bin" / tool).symlink_to(found)
+        for name in ("venv", "packages", "log", "pyproject.toml"):
+            (place / name).touch()
+        script = (ROOT / "run").read_text(encoding="utf-8")
+        assert "/usr/lib/jvm/*/bin/java" in script
+        (place / "run").write_text(script.replace("/usr/lib/jvm", f"{place}/jvm"))
+
+    def add(self, path: str, script: str) -> Path:
+        """Put a program somewhere; returns where."""
+        program = self.place / path
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(script.replace("PLACE", str(self.place)))
+        program.chmod(0o755)
+        return program
+
+    def add_java(self, path: str, version: str) -> Path:
+        return self.add(path, JAVA.replace("VERSION", version))
+
+    def offer(self, *packages: str, after_update: bool = False) -> None:
+        """Let `apt-get` have these packages."""
+        name = "newer" if after_update else "packages"
+        (self.place / name).write_text("".join(f"{package}\n" for package in packages))
+
+    def run(self, command: str = "demo") -> tuple[int, str, list[str]]:
+        """The exit code, what a program sees of Java, and what the script says."""
+        done = subprocess.run(
+            ["/bin/sh", str(self.place / "run"), command],
+            env={"PATH": str(self.place / "bin"), **self.variables},
+            cwd=self.place,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        said = [line for line in done.stderr.splitlines() if ".venv" not in line]
+        return done.returncode, done.stdout.strip(), said
+
+    def log(self, program: str) -> list[str]:
+        """How a program was called."""
+        lines = (self.place / "log").read_text().splitlines()
+        return [line for line in lines if line.startswith(program)]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_java_is_found_through_java_home(machine: Machine) -> None:
+    home = machine.add_java("home/bin/java", "21.0.1").parents[1]
+    machine.variables["JAVA_HOME"] = str(home)
+    assert machine.run() == (0, f"JAVA_HOME={home}, java=", [])
+    assert machine.log("apt-get") == []
+
+
+def test_java_is_found_through_path(machine: Machine) -> None:
+    java = machine.add_java("bin/java", "17.0.15")
+    assert machine.run() == (0, f"JAVA_HOME=, java={java}", [])
+    assert machine.log("apt-get") == []
+
+
+def test_java_is_found_where_debian_puts_it(machine: Machine) -> None:
+    java = machine.add_java("jvm/java-17/bin/java", "17.0.15")
+    assert machine.run() == (0, f"JAVA_HOME={java.parents[1]}, java=", [])
+    assert machine.log("apt-get") == []
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "16"])
+def test_a_java_that_is_too_old_is_passed_over(machine: Machine, version: str) -> None:
+    machine.variables["JAVA_HOME"] = str(machine.add_java("old/bin/java", version).parents[1])
+    java = machine.add_java("bin/java", "17.0.15")
+    assert machine.run() == (0, f"JAVA_HOME=, java={java}", [])
+    machine.add_java("bin/java", version)
+    assert machine.run() == (1, "", ["run: installing Java for Spark (once) ...", NO_JAVA])
+
+
+def test_java_is_installed_with_apt(machine: Machine) -> None:
+    machine.offer(*JRES)
+    found = f"JAVA_HOME={machine.place}/jvm/new, java="
+    assert machine.run() == (0, found, ["run: installing Java for Spark (once) ..."])
+    assert machine.log("apt-get") == [f"{INSTALL} {JRES[0]}"]
+    assert machine.run() == (0, found, [])
+    assert len(machine.log("apt-get")) == 1
+
+
+def test_old_lists_of_packages_are_updated_once(machine: Machine) -> None:
+    machine.offer(JRES[1], after_update=True)
+    assert machine.run()[0] == 0
+    tried = [f"{INSTALL} {name}" for name in JRES]
+    assert machine.log("apt-get") == [*tried, "apt-get -qq update", *tried[:2]]
+
+
+def test_who_is_not_root_installs_with_sudo_that_asks_for_nothing(machine: Machine) -> None:
+    machine.add("bin/id", "#!/bin/sh\necho 1000\n")
+    machine.add("bin/true", "#!/bin/sh\n")
+    machine.add("bin/sudo", '#!/bin/sh\n[ "$1" = -n ] && shift && "$@"\n')
+    machine.offer(*JRES)
+    assert machine.run()[0] == 0
+    assert machine.log("apt-get") == [f"{INSTALL} {JRES[0]}"]
+
+
+@pytest.mark.parametrize("lack", ["root", "password", "apt"])
+def test_one_sentence_says_what_to_do_where_nothing_can_be_installed(
+    machine: Machine, lack: str
+) -> None:
+    machine.offer(*JRES)
+    if lack == "apt":
+        (machine.place / "bin/apt-get").unlink()
+    else:
+        machine.add("bin/id", "#!/bin/sh\necho 1000\n")
+    if lack == "password":
+        machine.add("bin/sudo", "#!/bin/sh\nexit 1\n")
+    assert machine.run("setup") == (1, "", [NO_JAVA])
+    shutil.rmtree(machine.place / ".venv")
+    (machine.place / "venv").unlink()
+    assert machine.run("setup") == (1, "", [NO_VENV])
+    assert machine.log("apt-get") == []
+
+
+def test_the_package_that_makes_environments_is_installed_with_apt(machine: Machine) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    (machine.place / "venv").unlink()
+    machine.offer("python3-venv")
+    assert machine.run()[::2] == (0, ["run: installing python3-venv, which python3.11 lacks ..."])
+    assert machine.log("apt-get") == [f"{INSTALL} python3.11-venv", f"{INSTALL} python3-venv"]
+    assert machine.log("pip") == ["pip"]
+
+
+def test_apt_that_fails_ends_in_one_sentence(machine: Machine) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    (machine.place / "venv").unlink()
+    said = ["run: installing python3-venv, which python3.11 lacks ...", NO_VENV]
+    assert machine.run("setup") == (1, "", said)
+
+
+def test_no_python_that_is_new_enough_is_said(machine: Machine) -> None:
+    (machine.place / "bin/python3.11").unlink()
+    machine.add("bin/python3", "#!/bin/sh\nexit 1\n")
+    said = "run: Python 3.11 or newer is needed and was not found; install it and try again."
+    assert machine.run("setup") == (1, "", [said])
+
+
+def test_a_second_call_sets_up_nothing_again(machine: Machine) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    assert machine.run("setup") == (0, "", [])
+    assert machine.run()[0] == 0
+    assert machine.log("pip") == ["pip"]
+    assert machine.log("java") == ["java"]  # its version was asked for once
