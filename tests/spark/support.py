@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import random
+import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import slicewise as sw
@@ -82,6 +85,16 @@ def assert_same(got: Mapping[Any, Row], expected: Mapping[Any, Row]) -> None:
     assert not extra, f"not expected, among others: {list(extra)[:3]}"
     for identity, values in expected.items():
         assert alike(got[identity], values), f"{identity}: {got[identity]}, expected {values}"
+
+
+def own_spark(folder: Path) -> dict[str, str]:
+    """The environment of a process with a Spark of its own, whose executors write into a folder."""
+    return {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder),
+    }
 
 
 def by_id(rows: Iterable[Any]) -> dict[int, Row]:

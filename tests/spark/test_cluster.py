@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.spark.support import own_spark
 
 # As a user's script: the classes live in `__main__`, which no worker can import.
 SCRIPT = """
@@ -86,16 +87,10 @@ def test_a_script_with_classes_of_its_own_gets_the_same_answers(
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(tmp_path),
-    }
     done = subprocess.run(
         [sys.executable, str(script), master],
         cwd=tmp_path,
-        env=environment,
+        env=own_spark(tmp_path),
         capture_output=True,
         text=True,
         timeout=600,

@@ -38,6 +38,22 @@ def test_the_demo_shows_its_tables_that_batch_and_stream_agree_and_its_time(tmp_
     (rows,) = re.findall(r"the batch run of the same definition has the same ([\d,]+) rows", said)
     assert int(rows.replace(",", "")) > 1000
     assert re.search(r"[\d.]+ s against [\d.]+ s of Spark's window\(\): [\d.]+ x\.", said)
+    printed = iter(map(shape, said.splitlines()))
+    # All lines of the readme, in their order.
+    assert [line for line in excerpt() if shape(line) not in printed] == []
+
+
+def excerpt() -> list[str]:
+    """What the readme shows of the demo."""
+    readme = (DEMO.parents[1] / "README.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\n(A football match.*?)\n```", readme, re.DOTALL)
+    return [line for line in shown.splitlines() if line != "..."]
+
+
+def shape(line: str) -> str:
+    """A line without its figures and widths."""
+    line = re.sub(r"\d[\d.,:]*\d|\d", "0", line.strip())
+    return re.sub(r"([ ━─])+", r"\1", line)
 
 
 def test_a_value_that_only_stream_or_batch_has_is_a_difference(spark: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 import slicewise as sw
 from slicewise.testing import windowed_rows
 from tests.spark.streaming import disordered, emitted, late
-from tests.spark.support import SCHEMA, assert_same, events
+from tests.spark.support import SCHEMA, assert_same, events, own_spark
 
 # A broker and Spark's connector have to be fetched and started.
 pytestmark = pytest.mark.slow
@@ -155,7 +154,7 @@ def run(script: str, folder: Path, *arguments: Path) -> None:
     done = subprocess.run(
         [sys.executable, path, *arguments],
         cwd=folder,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env=own_spark(folder),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=600,

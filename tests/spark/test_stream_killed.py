@@ -20,7 +20,7 @@ import pytest
 import slicewise as sw
 from slicewise.testing import windowed_rows
 from tests.spark.streaming import Source, cut, disordered, emitted
-from tests.spark.support import SCHEMA, Row, assert_same, events
+from tests.spark.support import SCHEMA, Row, assert_same, events, own_spark
 
 # Each start of Spark takes seconds, and there are a dozen.
 pytestmark = pytest.mark.slow
@@ -103,17 +103,11 @@ def running(folder: Path, master: str, files: int) -> Iterator[subprocess.Popen[
     """The script in a process group of its own, which is gone afterwards."""
     script = folder / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(folder / "work"),
-    }
     with (folder / "log").open("a") as log, (folder / "said").open("w") as said:
         process = subprocess.Popen(
             [sys.executable, str(script), master, str(folder), str(files)],
             cwd=folder,
-            env=environment,
+            env=own_spark(folder / "work"),
             stdout=said,
             stderr=log,
             start_new_session=True,

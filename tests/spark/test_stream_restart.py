@@ -174,6 +174,43 @@ def test_what_cannot_change_is_refused_and_the_stream_goes_on_as_it_was(
     assert sum(m["events"] for m in [*before.metrics, *after.metrics]) == 80
 
 
+def files_of(folder: Path) -> dict[str, bytes]:
+    """What is in a folder."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def test_without_new_events_a_changed_query_is_not_refused_and_changes_nothing(
+    spark: Any, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    source, checkpoint = Source(tmp_path / "in"), tmp_path / "state"
+    rows = disordered(events(80, seed=48), 48, 25)
+    source.add(rows[:40])
+    before = run(started(spark, source), checkpoint)
+    written = files_of(checkpoint)
+    final = started(spark, source, emit="final")
+    for changed in (
+        final,
+        started(spark, source, by=["k", "s"]),
+        started(spark, source, buckets=3),
+        started(spark, source, aggs=[sw.agg.sum("x"), Changed("x")]),
+    ):
+        # Spark runs no micro-batch, and so nothing that could tell.
+        assert run(changed, checkpoint).batches == []
+        assert files_of(checkpoint) == written
+    source.add(rows[40:])
+    with pytest.raises(StreamingQueryException) as caught:
+        run(final, checkpoint)
+    assert "`emit` was 'on_close' and is 'final'" in str(caught.value)
+    after = run(started(spark, source), checkpoint)
+    assert [m["late"] for m in [*before.metrics, *after.metrics]] == [0, 0]
+    found = fold([*emitted([*before.rows, *after.rows]), *emitted(drained_own(checkpoint))])
+    windows, aggs = [sw.tumbling(10), sw.session(4)], [sw.agg.sum("x"), Weighted("x")]
+    assert_same(found, windowed_rows(rows, windows=windows, aggs=aggs, time="t", by="k"))
+
+
 @pytest.mark.parametrize("earlier", [False, True], ids=["this release", "an earlier one"])
 def test_key_and_time_columns_keep_their_types(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool
@@ -232,19 +269,61 @@ def test_a_checkpoint_of_a_newer_format_is_refused(
         sw.drain(checkpoint)
 
 
-def test_a_checkpoint_of_another_query_of_spark_is_refused(spark: Any, tmp_path: Path) -> None:
+def counted(key: Any, frames: Any, state: Any) -> Any:
+    """A function with a state of its own."""
+    import pandas as pd
+
+    count = sum(map(len, frames))
+    state.update((count,))
+    yield pd.DataFrame({"n": [count]})
+
+
+def windows_of_spark(stream: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    moments = stream.withColumn("moment", F.timestamp_seconds("t"))
+    late = moments.withWatermark("moment", "10 seconds")
+    return late.groupBy(F.window("moment", "10 seconds"), "k").count()
+
+
+OTHER = "Stateful operators in the metadata: [(OperatorId: 0 -> OperatorName: {})]; "
+OURS = "Stateful operators in current batch: [(OperatorId: 0 -> OperatorName: applyInPandasWithSt"
+FOREIGN: dict[str, tuple[Any, str]] = {
+    "its windows": (windows_of_spark, OTHER.format("stateStoreSave") + OURS),
+    "no repetitions": (lambda s: s.dropDuplicates(["k"]), OTHER.format("dedupe") + OURS),
+    "no state": (lambda s: s.where("x > 0"), "was previously run without stateful operators"),
+    "a Python function": (
+        lambda s: (
+            s.selectExpr("1 bucket", "x")
+            .groupBy("bucket")
+            .applyInPandasWithState(counted, "n long", "n long", "append", "NoTimeout")
+        ),
+        "Provided value schema does not match existing state value schema",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_checkpoint_of_another_query_of_spark_is_refused(
+    spark: Any, tmp_path: Path, name: str
+) -> None:
     from pyspark.errors import StreamingQueryException
 
     source, checkpoint = Source(tmp_path / "in"), tmp_path / "state"
     source.add(events(10, seed=45))
-    counted = source.stream(spark).groupBy("k").count().writeStream.outputMode("update")
-    query = counted.format("noop").option("checkpointLocation", str(checkpoint))
-    query.trigger(availableNow=True).start().awaitTermination(100)
-    source.add(events(10, seed=46))
+    make, message = FOREIGN[name]
+    sink = make(source.stream(spark)).writeStream.format("noop")
+    query = sink.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    query.awaitTermination(100)
     with pytest.raises(SnapshotError, match=r"was not written by a stream of `sw\.windowed`"):
         sw.drain(checkpoint)
-    with pytest.raises(StreamingQueryException, match=r"STATE_STORE|STATEFUL_OPERATOR"):
+    written = files_of(checkpoint)
+    assert run(started(spark, source), checkpoint).batches == []  # Spark looks at nothing yet
+    assert files_of(checkpoint) == written
+    source.add(events(10, seed=46))
+    with pytest.raises(StreamingQueryException) as caught:
         run(started(spark, source), checkpoint)
+    assert message in str(caught.value)
 
 
 def test_rolling_goes_on_with_other_aggregates_and_shorter_spans(

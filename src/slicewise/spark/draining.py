@@ -46,7 +46,10 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
         states = session.read.format("statestore").load(str(checkpoint))
     except PySparkException as error:
         raise SnapshotError(f"{_strange(checkpoint)} Spark says: {error}") from error
-    if "groupState" not in states.schema["value"].dataType.fieldNames():
+    # Spark's own operators keep no `groupState`, and other Python functions another one.
+    state = states.schema["value"].dataType
+    group = state["groupState"].dataType if "groupState" in state.fieldNames() else None
+    if not isinstance(group, StructType) or group.fieldNames() != ["about", "kept"]:
         raise SnapshotError(_strange(checkpoint))
     kept = states.select("value.groupState.about", "value.groupState.kept")
     first = kept.select("about").first()
