@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,12 +104,12 @@ def feed(
     )
     found: dict[int, Any] = {RESULTS: [], DROPPED: []}
     for out in keep((0,), iter([frame]), state):
-        for what, piece in zip(out["kind"], out["made"], strict=True):
-            if what == METRICS:
-                found[METRICS] = json.loads(piece)
-            else:
-                schema = made if what == RESULTS else EVENT
-                found[what] += to_table([piece], schema).to_pylist()
+        *tables, measured = out.to_dict("records")
+        assert measured["kind"] == METRICS
+        found[METRICS] = measured
+        for row in tables:
+            schema = made if row["kind"] == RESULTS else EVENT
+            found[row["kind"]] += to_table([row["made"]], schema).to_pylist()
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SnapshotError
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-# What a bucket keeps, and what it hands on: packed tables and a line of metrics.
+# What a bucket keeps.
 STATE = "about string, kept binary"
-MADE = "kind tinyint, made binary"
 RESULTS, DROPPED, METRICS = range(3)
 FORMAT = 1
 # What is said about a query beside what a restart may not change.
@@ -46,6 +45,10 @@ class Metrics:
     state_bytes: int = 0
     interpreted: int = 0
     failed: int = 0
+
+
+# What a bucket hands on: packed tables, and at last a row with its metrics, zero in all others.
+MADE = ", ".join(["kind tinyint, made binary", *(f"{f.name} bigint" for f in fields(Metrics))])
 
 
 class Kept(ABC):
@@ -117,9 +120,10 @@ class KeepBuckets:
         metrics.state_bytes = len(blob)
         kept.measured(metrics)
         state.update((json.dumps({**self.about, "newest": newest}), blob))
-        made.append((METRICS, json.dumps(asdict(metrics)).encode()))
+        made.append((METRICS, b""))
         kinds, packed = zip(*made, strict=True)
-        yield pd.DataFrame({"kind": list(kinds), "made": list(packed)})
+        numbers = {name: [0] * (len(made) - 1) + [n] for name, n in asdict(metrics).items()}
+        yield pd.DataFrame({"kind": list(kinds), "made": list(packed), **numbers})
 
     def _step(
         self, snapshot: bytes | None, batch: Arrived, newest: int

@@ -8,7 +8,6 @@ Only the DataFrame API is used. No `withWatermark` is needed: see `keeping`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-LATE, MEASURED = "late", "__metrics"
+LATE = "late"
 OBSERVED = "slicewise"
 # The default of `max_ahead`, which numbers as times do without.
 MAX_AHEAD = "1d"
@@ -99,16 +98,14 @@ class Stream:
             .groupBy("bucket")
             .applyInPandasWithState(self._keep(), MADE, STATE, "append", "NoTimeout")
         )
-        out = self._schema()
-        unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
-        measured = F.col(MEASURED)
         totals = [
             # The aggregates are the same in all buckets.
-            (F.max if f.name == "interpreted" else F.sum)(measured[f.name]).alias(f.name)
+            (F.max if f.name == "interpreted" else F.sum)(f.name).alias(f.name)
             for f in fields(Metrics)
         ]
-        rows = kept.mapInArrow(unpack, out).observe(OBSERVED, *totals)
-        return rows.where(measured.isNull()).drop(MEASURED)
+        out = self._schema()
+        unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
+        return kept.observe(OBSERVED, *totals).select("kind", "made").mapInArrow(unpack, out)
 
     def _partitions(self) -> int:
         return int(self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
@@ -176,14 +173,13 @@ class Stream:
         return StructType([self.frame.schema[name] for name in self.columns])
 
     def _schema(self) -> StructType:
-        """The rows, the late output if it is wanted, and the metrics, which are taken off again."""
-        from pyspark.sql.types import LongType, StructField, StructType
+        """The rows, and the late output if it is wanted."""
+        from pyspark.sql.types import StructField, StructType
 
         found = [StructField(f.name, f.dataType) for f in self.rows.fields]
         if self.settings.keep_late:
             found.append(StructField(LATE, self._event()))
-        numbers = StructType([StructField(f.name, LongType()) for f in fields(Metrics)])
-        return StructType([*found, StructField(MEASURED, numbers)])
+        return StructType(found)
 
 
 def batch_time() -> Column:
@@ -199,7 +195,7 @@ def batch_time() -> Column:
 
 @dataclass(frozen=True)
 class Unpack:
-    """From what buckets hand on to rows of the result, events that were dropped, and metrics."""
+    """From what buckets hand on to rows of the result and events that were dropped."""
 
     schema: pa.Schema
     made: pa.Schema
@@ -211,7 +207,8 @@ class Unpack:
         for batch in batches:
             kinds, pieces = batch.column("kind").to_pylist(), batch.column("made")
             for kind, piece in zip(kinds, pieces, strict=True):
-                yield from conformed(self._columns(kind, piece.as_py()), self.schema)
+                if kind != METRICS:
+                    yield from conformed(self._columns(kind, piece.as_py()), self.schema)
 
     def _columns(self, kind: int, piece: bytes) -> dict[str, Any]:
         import pyarrow as pa
@@ -219,13 +216,10 @@ class Unpack:
         if kind == RESULTS:
             table = to_table([piece], self.made)
             known = dict(zip(table.column_names, table.columns, strict=True))
-        elif kind == DROPPED:
+        else:
+            assert kind == DROPPED
             table = to_table([piece], self.events)
             known = {name: table.column(name) for name in self.by}
             known[LATE] = table.to_struct_array().combine_chunks()
-        else:
-            assert kind == METRICS
-            known = {MEASURED: pa.array([json.loads(piece)], self.schema.field(MEASURED).type)}
-        rows = len(next(iter(known.values())))
         missing = (f for f in self.schema if f.name not in known)
-        return known | {field.name: pa.nulls(rows, field.type) for field in missing}
+        return known | {field.name: pa.nulls(table.num_rows, field.type) for field in missing}
