@@ -305,6 +305,20 @@ class Bands:
         self.starts, self.stops = self.starts[places], self.stops[places]
         self.lists = lists
 
+    def held(self) -> np.ndarray:
+        """By code, the keys that have slices."""
+        held = np.zeros(self.keys, np.bool_)
+        for begin, end in (place for ranges in self.lists for place in ranges):
+            held[self.pool.codes[begin:end]] = True
+        return held
+
+    def renumber(self, keys: int, codes: np.ndarray) -> None:
+        """Give the `keys` that are left their new codes, which are in the same order."""
+        pool = self.pool
+        for begin, end in (place for ranges in self.lists for place in ranges):
+            pool.codes[begin:end] = codes[pool.codes[begin:end]]
+        self.keys = keys
+
     # From runs and back.
 
     @staticmethod

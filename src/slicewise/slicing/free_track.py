@@ -134,6 +134,15 @@ class FreeTrack(Track):
         else:
             self.bands.keys = keys
 
+    def held(self) -> np.ndarray:
+        return super().held() if self.bands is None else self.bands.held()
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        if self.bands is None:
+            super().renumber(live, codes)
+        else:
+            self.bands.renumber(len(live), codes)
+
     def set_windows(self, windows: Sequence[Placed]) -> None:
         super().set_windows(windows)
         dtype = self.runs.start.dtype.str

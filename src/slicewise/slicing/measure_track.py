@@ -17,7 +17,7 @@ from slicewise.slicing.events import LATEST
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
-from slicewise.slicing.runs import Runs, run
+from slicewise.slicing.runs import Runs, of_keys, run
 from slicewise.slicing.slicer import slice_free
 from slicewise.slicing.tracks import Track
 from slicewise.slicing.triggers import (
@@ -104,6 +104,14 @@ class MeasureTrack(FreeTrack):
             sliced = slice_free(self.runs, self.edges, at, reach, batch.times, batch.keys, wanted)
         self.store.add(sliced, batch.columns)
         self.store.touch(at, batch.keys)
+
+    def held(self) -> np.ndarray:
+        held = Track.held(self)
+        return held | (of_keys(self.settled, np.arange(len(held)), BEGINNING) > BEGINNING)
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        super().renumber(live, codes)
+        self.settled = of_keys(self.settled, live, BEGINNING)
 
     def _admit(self) -> None:
         more = len(self.runs.offset) - len(self.settled)

@@ -38,6 +38,7 @@ from slicewise.slicing.events import (
     Columns,
     names,
 )
+from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
 from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of, within_reach
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
@@ -152,6 +153,7 @@ class Operator:
         self._time_type: pa.DataType | None = None
         self._keys = Keys(self.by)
         self._codes = np.empty(0, np.int64)
+        self._forget_at = FORGET_AT_LEAST  # how many keys it takes to look for dead ones
         self._nothing: pa.Table | None = None
         self._emitted = Emitted()
         self._dirty: list[np.ndarray] = []
@@ -402,7 +404,10 @@ class Operator:
         if self.emit != "final":
             self._prune(horizon)
         self._count()
-        return table_of(self, answers)
+        table = table_of(self, answers)
+        if len(self._keys) >= self._forget_at and horizon < INFINITY:
+            forget_keys(self)
+        return table
 
     def _hand_out_failed(self) -> None:
         """Make events bad that a window of the user's own could not take, and say why once."""

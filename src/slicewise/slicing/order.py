@@ -23,7 +23,7 @@ from slicewise.slicing.row_triggers import (
     list_punctuated,
     list_threshold,
 )
-from slicewise.slicing.runs import run
+from slicewise.slicing.runs import of_keys, run
 from slicewise.slicing.slicer import slice_sorted
 from slicewise.slicing.tracks import Placed, Track
 from slicewise.slicing.triggers import BEGINNING, INFINITY, Instances, collect
@@ -85,6 +85,21 @@ class OrderTrack(Track):
             for p in windows
             if isinstance(p.window, UserWindow)
         }
+
+    def held(self) -> np.ndarray:
+        held = super().held()
+        for user in self.users.values():
+            held[list(user.progress)] = True
+        return held
+
+    def _rows_ever(self) -> np.ndarray:
+        return self.seen
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        super().renumber(live, codes)
+        self.seen = of_keys(self.seen, live)
+        for user in self.users.values():
+            user.renumber(codes)
 
     def add(self, batch: Batch) -> None:
         if batch.wanted is not None:

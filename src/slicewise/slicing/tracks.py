@@ -22,7 +22,7 @@ from slicewise.slicing.cutting import MANY_KEYS, fuse_ends
 from slicewise.slicing.emission import Blocks
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.row_slicer import slice_rows
-from slicewise.slicing.runs import Runs, run
+from slicewise.slicing.runs import Runs, of_keys, run
 from slicewise.slicing.session_slicer import slice_sessions, slice_sorted_sessions
 from slicewise.slicing.slicer import Edges, Sliced
 from slicewise.slicing.store import Store
@@ -55,6 +55,8 @@ EVICT_AT_LEAST = 256
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
+# Instances of these depend on how many rows of a key there have ever been.
+COUNTING = (RowPeriodic, RowsEveryTime, TimeEveryRows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,22 @@ class Track(ABC):
     def know(self, keys: int) -> None:
         """Take note that there are key codes below `keys`."""
         self.runs.admit(keys)
+
+    def held(self) -> np.ndarray:
+        """By code, the keys of which anything is known that an answer may depend on."""
+        held: np.ndarray = self.runs.size[: self.runs.keys] > 0
+        if any(isinstance(placed.window, COUNTING) for placed in self.windows):
+            held |= of_keys(self._rows_ever(), np.arange(len(held))) > 0
+        return held
+
+    def _rows_ever(self) -> np.ndarray:
+        """How many slices of each key are gone, for tracks whose slices are rows."""
+        return self.runs.base
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        """Forget all keys but the `live` ones, which are in order; `codes` has their new codes."""
+        self.runs.renumber(live)
+        self.store.set_eager(eager=self.store.tree is not None)
 
     def closed(self, low: int, high: int) -> Blocks | None:
         """The instances of all keys that close in `(low, high]`, if they are merged together."""
@@ -243,6 +261,10 @@ class RowTrack(Track):
         }
         # Where sessions of a greatest length begin in each key, by window.
         self.anchors: dict[int, np.ndarray] = getattr(self, "anchors", {})
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        super().renumber(live, codes)
+        self.anchors = {n: a[live[live < len(a)]] for n, a in self.anchors.items()}
 
     def add(self, batch: Batch) -> None:
         sliced = slice_rows(
