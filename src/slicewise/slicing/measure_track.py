@@ -102,7 +102,7 @@ class MeasureTrack(FreeTrack):
             chosen = at[wanted]
             reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
             sliced = slice_free(self.runs, self.edges, at, reach, batch.times, batch.keys, wanted)
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(at, batch.keys)
 
     def held(self) -> np.ndarray:

@@ -47,6 +47,7 @@ from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
+from slicewise.slicing.refusing import BAD, numbered, refused_at_once, refused_late
 from slicewise.slicing.settings import (
     RESULT_COLUMNS,
     Emit,
@@ -275,10 +276,14 @@ class Operator:
         for track in self._tracks.values():
             track.know(len(self._keys))
         for track in self._takers:
-            track.add(self._plain(events) if isinstance(track, OrderTrack) else events)
+            track.add(numbered(self._plain(events)) if isinstance(track, OrderTrack) else events)
         self._hand_out_fallen(columns)
+        bad, error = refused_at_once(self, columns)
         if self._waiters:
-            self._waiting.add(self._plain(events))
+            known = events if bad is None else replace(events, marks={**marks, BAD: bad})
+            self._waiting.add(self._plain(known))
+        if error is not None and forgiven() is None:
+            raise error
 
     def _hand_out_fallen(self, columns: Columns) -> None:
         """Count and keep the events of which an advancing column fell behind."""
@@ -344,9 +349,10 @@ class Operator:
 
         If an aggregate raises an error, nothing is handed out and nothing is lost: the next call
         gives what this one would have given, or raises again until the event is gone or the
-        aggregate can take it. If a window of one's own raises an error for an event, that event
-        begins and ends no instance of it, is counted as bad and handed out in `late`, and the error
-        is raised once; the next call goes on.
+        aggregate can take it. If a window or an aggregate of one's own raises an error for an event
+        when it is taken, here or in `process`, that window begins and ends no instance with it and
+        that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
+        `late`, and the error is raised once; the next call goes on.
         """
         table = self.advance_arrow(watermark)
         plain = {*self.by, *RESULT_COLUMNS}
@@ -410,21 +416,23 @@ class Operator:
         return table
 
     def _hand_out_failed(self) -> None:
-        """Make events bad that a window of the user's own could not take, and say why once."""
+        """Make events bad that what is the user's own could not take, and say why once."""
         import pyarrow as pa
 
         tracks = [track for track in self._tracks.values() if isinstance(track, OrderTrack)]
         users = [user for track in tracks for user in track.users.values()]
         failed = [one for user in users for one in user.failed]
-        if not failed:
-            return
+        refused, errors = refused_late(self)
         for user in users:
             user.failed = []
-        events = list({id(event): event for event, _ in failed}.values())
-        self.stats.bad += len(events)
-        self._late.append(pa.Table.from_pylist(events))
-        if forgiven() is None:
-            raise failed[0][1]
+        known = {id(event): event for event, _ in failed}
+        events = [*known.values(), *(event for event in refused if id(event) not in known)]
+        errors = [*(error for _, error in failed), *errors]
+        if events:
+            self.stats.bad += len(events)
+            self._late.append(pa.Table.from_pylist(events))
+        if errors and forgiven() is None:
+            raise errors[0]
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""

@@ -114,9 +114,8 @@ class OrderTrack(Track):
             low = int(self.seen[0])
             self.seen[0] = low + len(batch)
             reach = (low, low + len(batch) - 1)
-            self.store.add(
-                slice_sorted(self.runs, self.edges, None, reach, batch.times, groups), batch.columns
-            )
+            sliced = slice_sorted(self.runs, self.edges, None, reach, batch.times, groups)
+            self.take(sliced, batch)
             return
         positions = np.empty(len(batch), np.int64)
         run(triggers.number_rows)(*groups, self.seen, positions)
@@ -124,7 +123,7 @@ class OrderTrack(Track):
         cuts = self._cuts(grouped, positions, heads)
         reach = (int(positions.min()), int(positions.max()))
         sliced = slice_sorted(self.runs, self.edges, positions, reach, batch.times, groups, cuts)
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(positions, batch.keys if self.runs.keys > 1 else None)
         slots = sliced.slot_of_each() if heads else sliced.slots
         for number, (marked, _) in heads.items():

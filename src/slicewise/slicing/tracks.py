@@ -88,6 +88,8 @@ class Track(ABC):
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
         self.evict_at = EVICT_AT_LEAST
+        # Events that an aggregate raised an error for, until they are handed out.
+        self.refused: list[tuple[Batch, int, Exception]] = []
 
     @property
     def live(self) -> int:
@@ -137,6 +139,11 @@ class Track(ABC):
         """Take over a new set of windows; slices that exist stay as they are."""
         self.windows = list(windows)
         self.ties = any(isinstance(p.window, DATA_DRIVEN) for p in windows)
+
+    def take(self, sliced: Sliced, batch: Batch) -> None:
+        """Add events to the states of their slices; those that are refused are noted."""
+        refused = self.store.add(sliced, batch.columns)
+        self.refused += [(batch, row, error) for row, error in refused.items()]
 
     @abstractmethod
     def add(self, batch: Batch) -> None:
@@ -230,7 +237,7 @@ class SessionTrack(Track):
         self._store(slice_sorted_sessions(self.runs, self.gap, batch.times, groups), batch)
 
     def _store(self, sliced: Sliced, batch: Batch) -> None:
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
         gone = sliced.merged[1]
         if len(gone):
@@ -270,7 +277,7 @@ class RowTrack(Track):
         sliced = slice_rows(
             self.runs, batch.times, batch.times, batch.keys, batch.wanted, batch.arrival
         )
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(batch.times, batch.keys)
         rows = sliced.slots >= 0
         for number, marks in self.marks.items():
