@@ -59,6 +59,10 @@ class MeasureTrack(FreeTrack):
         self.settled = np.empty(0, dtype)
         self.fallen: np.ndarray | None = None
 
+    @property
+    def keeps_rows(self) -> bool:
+        return self.rows
+
     def cuts(self, window: Window) -> bool:
         """Whether edges of a window can be told exactly from what is kept."""
         whole = self.settled.dtype.kind == "i"

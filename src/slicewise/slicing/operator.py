@@ -62,7 +62,6 @@ from slicewise.slicing.settings import (
 )
 from slicewise.slicing.tracks import (
     Placed,
-    RowTrack,
     Track,
 )
 from slicewise.slicing.triggers import BEGINNING, INFINITY
@@ -80,9 +79,9 @@ class Stats:
     `events` counts all that were given, `late_dropped` those below the watermark by more than the
     lateness, `bad` those without a usable time or value of an advancing column. `behind` counts
     those of which an advancing column fell behind what its key had reached for good: windows over
-    that column leave them out, the others do not. `slices` and `stored_rows` were kept after
-    the last `advance`; rows that wait for the watermark are among them. `combines` leaves out those
-    that a merger given as `merger=` makes: it does not count them.
+    that column leave them out, the others do not. `slices` and `stored_rows` are kept when
+    `op.stats` is asked for; rows that wait for the watermark are among them. `combines` leaves out
+    those that a merger given as `merger=` makes: it does not count them.
     """
 
     events: int = 0
@@ -147,7 +146,7 @@ class Operator:
         self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
         self._answered = BEGINNING  # the watermark up to which results were handed out
-        self.stats = Stats()
+        self._stats = Stats()
         self._late: list[pa.Table] = []
         self._types: dict[str, pa.DataType] | None = None
         self._untyped: set[str] = set()  # columns that have had nothing but nulls
@@ -259,7 +258,7 @@ class Operator:
         usable = within_reach(self, columns, usable)
         if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
-        self.stats.events += size
+        self._stats.events += size
         wanted = wanted_of(self, given, usable, columns)
         times, low, high = given.values, given.low, given.high
         if wanted is not None:
@@ -270,7 +269,7 @@ class Operator:
         keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
         self._newest = max(self._newest, high)
         self._note_changes(times, keys, wanted, low)
-        arrival = self.stats.events - size
+        arrival = self._stats.events - size
         ordered = given.ordered and wanted is None
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
         for track in self._tracks.values():
@@ -291,7 +290,7 @@ class Operator:
         marked = [rows for rows in fallen if rows is not None]
         if marked:
             rows = np.flatnonzero(np.logical_or.reduce(marked))
-            self.stats.behind += len(rows)
+            self._stats.behind += len(rows)
             self._late.append(columns.table(rows))
 
     def _plain(self, batch: Batch) -> Batch:
@@ -409,7 +408,6 @@ class Operator:
                 track.evict(horizon)
         if self.emit != "final":
             self._prune(horizon)
-        self._count()
         table = table_of(self, answers)
         if len(self._keys) >= self._forget_at and horizon < INFINITY:
             forget_keys(self)
@@ -429,7 +427,7 @@ class Operator:
         events = [*known.values(), *(event for event in refused if id(event) not in known)]
         errors = [*(error for _, error in failed), *errors]
         if events:
-            self.stats.bad += len(events)
+            self._stats.bad += len(events)
             self._late.append(pa.Table.from_pylist(events))
         if errors and forgiven() is None:
             raise errors[0]
@@ -515,12 +513,15 @@ class Operator:
         taken = [retractions(gone, value_types(self))] if len(gone[0]) else []
         return [*taken, *due.answers]
 
-    def _count(self) -> None:
-        tracks = self._tracks.values()
-        self.stats.slices = sum(track.live for track in tracks)
-        rows = sum(track.live for track in tracks if isinstance(track, RowTrack))
-        self.stats.stored_rows = rows + len(self._waiting)
-        self.stats.combines = sum(track.combines for track in tracks)
+    @property
+    def stats(self) -> Stats:
+        """What it has seen, keeps now and has done."""
+        tracks, stats = self._tracks.values(), self._stats
+        stats.slices = sum(track.live for track in tracks)
+        rows = sum(track.live for track in tracks if track.keeps_rows)
+        stats.stored_rows = rows + len(self._waiting)
+        stats.combines = sum(track.combines for track in tracks)
+        return stats
 
     def explain(self) -> str:
         """In words: which windows share slices, what is stored and why, what is compiled.

@@ -38,7 +38,7 @@ def refused_at_once(op: Operator, columns: Columns) -> tuple[np.ndarray | None, 
         return None, None
     rows = {int(b.marks[ROW][row]) if ROW in b.marks else row for b, row, _ in refused}
     chosen = np.array(sorted(rows))
-    op.stats.bad += len(chosen)
+    op._stats.bad += len(chosen)
     op._late.append(columns.table(chosen))
     marked = np.zeros(columns.rows, np.bool_)
     marked[chosen] = True

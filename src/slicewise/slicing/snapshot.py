@@ -146,7 +146,7 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     header = source.header
     op._floor = header["floor"]
     op._answered = header.get("answered", op.watermark)
-    op.stats = type(op.stats)(**header["stats"])
+    op._stats = type(op._stats)(**header["stats"])
     op._late = [table_of(source.get_bytes(place)) for place in header["late"]]
     op._emitted = _get_emitted(header["emitted"], source)
     _get_keys(op._keys, header["keys"], source)
@@ -176,7 +176,6 @@ def _compact(op: Operator) -> None:
         track.evict(horizon)
     op._emitted.pruned_at = 0
     op._prune(horizon)
-    op._count()
 
 
 # Types and tables.
@@ -259,7 +258,7 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
     places = runs.places(live[live < runs.keys])
     slots = runs.slot[places]
     start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
-    timed = isinstance(track, RowTrack) or getattr(track, "rows", False)
+    timed = track.keeps_rows
     asks = type(track) is not FreeTrack  # when the first and last event of a slice were
     node = {
         "kind": type(track).__name__,

@@ -107,6 +107,11 @@ class Track(ABC):
         return self.store.components
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether each slice is one row."""
+        return False
+
+    @property
     def combines(self) -> int:
         """How many states were combined so far."""
         return self.store.combines
@@ -255,6 +260,10 @@ class SessionTrack(Track):
 
 class RowTrack(Track):
     """Windows that need the rows themselves, in the order of (time, arrival)."""
+
+    @property
+    def keeps_rows(self) -> bool:
+        return True
 
     def set_windows(self, windows: Sequence[Placed]) -> None:
         super().set_windows(windows)
