@@ -262,14 +262,17 @@ class Bands:
         """Add events from row `first` on to the states of slices that are new."""
         born = np.arange(top, self.pool.top)
         for component, given, S in zip(self.components, inputs, self.pool.states, strict=True):
-            if given is not None and S is not None:
+            if given is None or S is None:
+                continue
+            fill_identity.specialise(component.algebra)(S, born)
+            try:
+                add_events.specialise(component.algebra)(*given, slots, S)
+            except Exception:
+                if component not in self.own:
+                    raise
+                X, valid = given
                 fill_identity.specialise(component.algebra)(S, born)
-                if component in self.own:
-                    X, valid = given
-                    apart = add_apart(component.algebra, X, valid, slots, S, first)
-                    self.refused |= apart
-                else:
-                    add_events.specialise(component.algebra)(*given, slots, S)
+                self.refused |= add_apart(component.algebra, X, valid, slots, S, first)
 
     def _settle(self, ranges: list[Range], most: int = 2) -> None:
         """Merge the last lists as long as they are not much smaller than those before them."""
