@@ -156,7 +156,7 @@ def test_many_keys_are_kept_by_time_without_being_asked_to() -> None:
     op = sw.Operator(windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k")
     op.process(stream(20_000, 3000))
     assert track_of(op).bands is not None
-    assert op.stats.slices == 0
+    assert op.stats.slices == track_of(op).live > 10_000
     op.advance(0)
     assert op.stats.slices == track_of(op).live > 10_000
 

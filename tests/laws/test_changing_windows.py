@@ -181,3 +181,19 @@ def test_a_count_of_rows_that_is_added_begins_behind_the_newest_event() -> None:
         (r.window, r.start, r.end) for r in watched.op.advance(90) if r.window != "tumbling_50"
     ]
     assert found == [("w", 2, 3), ("w", 3, 4), ("x", 2, 4)]
+
+
+def test_an_instance_whose_rows_now_begin_before_the_window_is_retracted() -> None:
+    # Row 0 was the event at 14; a late event at 7 takes its place, from before the window came.
+    made: Any = {"windows": [sw.tumbling(50)], "aggs": [sw.agg.sum("x")], "by": "k"}
+    watched = Watched(time="t", **made, emit="on_update", lateness=3)
+    watched.step(("process", [{"k": "a", "t": 2, "x": 1}]))
+    watched.step(("advance", 9))
+    watched.change(Add(sw.sliding(sw.rows(5), every=8, name="last")))
+    watched.step(("process", [{"k": "a", "t": 14, "x": 2}]))
+    watched.step(("advance", 9))
+    watched.step(("process", [{"k": "a", "t": 7, "x": 4}]))
+    found = watched.op.advance(9)
+    assert [(r.start, r.end) for r in found if r.retracted] == [(0, 1)]
+    expected = [*watched.oracle.advance(9), *watched.oracles["last"].advance(9)]
+    assert_same_rows(without_retracted_values(found), without_retracted_values(expected))

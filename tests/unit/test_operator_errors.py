@@ -502,3 +502,14 @@ def test_stored_rows_are_those_that_windows_need() -> None:
     op.process({"t": [1, 2, 3], "x": [1, 2, 4]})
     op.advance(0)
     assert op.stats.stored_rows == 3
+
+
+def test_rows_that_are_kept_over_a_column_are_stored_rows_as_soon_as_they_come() -> None:
+    window = sw.tumbling(sw.units(10, on="km"))
+    for aggregate, rows in ((sw.agg.collect("x"), 3), (SUM, 0)):
+        op = operator(windows=[window], aggs=[aggregate])
+        op.process({"t": [1, 2, 3], "x": [1, 1, 1], "km": [1, 2, 3]})
+        assert op.stats.stored_rows == rows
+        assert op.stats.slices == (rows or 1)
+        assert op.advance(math.inf)
+        assert (op.stats.stored_rows, op.stats.slices) == (0, 0)

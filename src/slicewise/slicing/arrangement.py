@@ -77,7 +77,7 @@ def _make_track(op: Operator, place: Any, windows: Sequence[Placed]) -> Track:
     kind = place if isinstance(place, str) else place[0]
     how: Any = {"merger": op._merger, "eager": op.plan.store == "eager"}
     if kind in ("order", "ties"):
-        after = 0 if isinstance(place, str) else op.stats.events
+        after = 0 if isinstance(place, str) else op._stats.events
         op._waiting.separate(after)
         return OrderTrack(op._bounds, after=after, **how)
     if kind == "rows":

@@ -11,7 +11,7 @@ Source:  the lists of a band are a logarithmic method, doi:10.1016/0196-6774(80)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,15 @@ from slicewise.slicing.band_kernels import (
 from slicewise.slicing.batches import order_of
 from slicewise.slicing.runs import Runs, run
 from slicewise.slicing.slicer import Edges, bounds_for
-from slicewise.slicing.store import ROWS, Store, add_events, fill_identity
+from slicewise.slicing.store import (
+    ROWS,
+    Refused,
+    Store,
+    add_apart,
+    add_events,
+    fill_identity,
+    own_of,
+)
 from slicewise.slicing.triggers import INFINITY
 
 MOST_AT_ONCE = 1 << 18  # events that are put in order together
@@ -101,8 +109,15 @@ class Bands:
     the next one where windows were added or removed: an instance holds the bands that start in it.
     """
 
-    def __init__(self, components: Sequence[Component], dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self,
+        components: Sequence[Component],
+        dtype: np.dtype[Any],
+        own: Collection[Component] = (),
+    ) -> None:
         self.components = list(components)
+        self.own = own  # components of the user's own, which may raise errors
+        self.refused: Refused = {}  # events of the last batch that did
         self.pool = Pool(components)
         self.starts, self.stops = np.zeros(0, dtype), np.zeros(0, dtype)
         self.lists: list[list[Range]] = []
@@ -160,12 +175,12 @@ class Bands:
             )
         bounds = bounds_for(edges, reach, size)
         if size <= MOST_AT_ONCE:
-            return size if self._add(bounds, times, keys, wanted, inputs) else 0
+            return size if self._add(bounds, times, keys, wanted, inputs, 0) else 0
         for begin in range(0, size, MOST_AT_ONCE):
             rows = slice(begin, min(begin + MOST_AT_ONCE, size))
             some = None if wanted is None else wanted[rows]
             part = [None if g is None else _part_of(g, rows) for g in inputs]
-            if not self._add(bounds, times[rows], keys[rows], some, part):
+            if not self._add(bounds, times[rows], keys[rows], some, part, begin):
                 return begin
         return size
 
@@ -176,8 +191,9 @@ class Bands:
         keys: np.ndarray,
         wanted: np.ndarray | None,
         inputs: Sequence[Any],
+        first: int,
     ) -> bool:
-        """Add some of the events of a batch, all of them or none."""
+        """Add the events of a batch from row `first` on, all of these or none."""
         size = len(times)
         of_each = self.borrow("bands", size, np.int64)
         places = self._find(bounds, times, wanted, of_each)
@@ -201,7 +217,7 @@ class Bands:
             packed.sort()
             run(number_slots)(packed, bits, *out)
         pool.top = int(ends.max(initial=top))
-        self._fill(inputs, slots, top)
+        self._fill(inputs, slots, top, first)
         self.combines += int(np.count_nonzero(of_each >= 0)) - (pool.top - top)
         begin = top
         touched = []
@@ -242,13 +258,21 @@ class Bands:
         places[ids[:count]] = np.arange(count)
         return places
 
-    def _fill(self, inputs: Sequence[Any], slots: np.ndarray, top: int) -> None:
-        """Add events to the states of slices that are new."""
+    def _fill(self, inputs: Sequence[Any], slots: np.ndarray, top: int, first: int) -> None:
+        """Add events from row `first` on to the states of slices that are new."""
         born = np.arange(top, self.pool.top)
         for component, given, S in zip(self.components, inputs, self.pool.states, strict=True):
-            if given is not None:
-                fill_identity.specialise(component.algebra)(S, born)
+            if given is None or S is None:
+                continue
+            fill_identity.specialise(component.algebra)(S, born)
+            try:
                 add_events.specialise(component.algebra)(*given, slots, S)
+            except Exception:
+                if component not in self.own:
+                    raise
+                X, valid = given
+                fill_identity.specialise(component.algebra)(S, born)
+                self.refused |= add_apart(component.algebra, X, valid, slots, S, first)
 
     def _settle(self, ranges: list[Range], most: int = 2) -> None:
         """Merge the last lists as long as they are not much smaller than those before them."""
@@ -258,8 +282,13 @@ class Bands:
                 return
             room = newer[1] - newer[0] + older[1] - older[0]
             self.pool.reserve(room, self.lists)
-            newer, older = ranges.pop(), ranges.pop()
-            ranges.append(self._merged(older, newer, room))
+            try:
+                merged = self._merged(ranges[-2], ranges[-1], room)
+            except Exception:
+                if self.own:
+                    return  # they are merged when an instance closes, and that says why not
+                raise
+            ranges[-2:] = [merged]
 
     def _merged(self, older: Range, newer: Range, room: int) -> Range:
         pool, top = self.pool, self.pool.top
@@ -305,12 +334,26 @@ class Bands:
         self.starts, self.stops = self.starts[places], self.stops[places]
         self.lists = lists
 
+    def held(self) -> np.ndarray:
+        """By code, the keys that have slices."""
+        held = np.zeros(self.keys, np.bool_)
+        for begin, end in (place for ranges in self.lists for place in ranges):
+            held[self.pool.codes[begin:end]] = True
+        return held
+
+    def renumber(self, keys: int, codes: np.ndarray) -> None:
+        """Give the `keys` that are left their new codes, which are in the same order."""
+        pool = self.pool
+        for begin, end in (place for ranges in self.lists for place in ranges):
+            pool.codes[begin:end] = codes[pool.codes[begin:end]]
+        self.keys = keys
+
     # From runs and back.
 
     @staticmethod
     def of_runs(runs: Runs, kept: Store) -> Bands:
         """The slices of runs, by time."""
-        bands = Bands(kept.components, runs.start.dtype)
+        bands = Bands(kept.components, runs.start.dtype, own_of(kept.bounds))
         bands.keys = runs.keys
         every = np.arange(runs.keys)
         places = runs.places(every)

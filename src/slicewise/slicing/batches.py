@@ -284,6 +284,10 @@ class Waiting:
         self._barriers = [b for b in self._barriers if waiting and waiting[0].arrival < b]
         return ready
 
+    def renumber(self, codes: np.ndarray) -> None:
+        """Take over the new codes of keys."""
+        self.batches = [replace(batch, keys=codes[batch.keys]) for batch in self.batches]
+
     def retype(self, types: Mapping[str, pa.DataType]) -> None:
         """Give columns that have had nothing but nulls these types."""
         for number, batch in enumerate(self.batches):

@@ -98,7 +98,7 @@ def _costs(op: Operator) -> list[str]:
     lines = []
     for track in op._tracks.values():
         states = sum(np.dtype(kind).itemsize for c in track.components for kind in c.algebra.dtypes)
-        unit = "rows" if isinstance(track, RowTrack) else "slices"
+        unit = "rows" if track.keeps_rows else "slices"
         lines.append(
             f"Memory of {_title(track)}: {_per_key(track, track.keys)}, for {track.live} {unit} "
             f"with states of {states} bytes."

@@ -134,6 +134,15 @@ class FreeTrack(Track):
         else:
             self.bands.keys = keys
 
+    def held(self) -> np.ndarray:
+        return super().held() if self.bands is None else self.bands.held()
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        if self.bands is None:
+            super().renumber(live, codes)
+        else:
+            self.bands.renumber(len(live), codes)
+
     def set_windows(self, windows: Sequence[Placed]) -> None:
         super().set_windows(windows)
         dtype = self.runs.start.dtype.str
@@ -159,7 +168,7 @@ class FreeTrack(Track):
         else:
             given = (batch.times, reach, None, keys, batch.wanted)
             sliced = slice_free(self.runs, self.edges, *given)
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(batch.times, keys)
 
     def add_in_order(self, grouped: Grouped) -> None:
@@ -174,13 +183,15 @@ class FreeTrack(Track):
             batch, groups = grouped.batch, (grouped.present, grouped.starts)
         reach = (batch.low, batch.high)
         sliced = slice_sorted(self.runs, self.edges, batch.times, reach, None, groups)
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
 
     def _add_by_time(self, bands: Bands, batch: Batch) -> Batch:
         """Add a batch to bands; what did not go into them, when slices are kept by key again."""
         reach, given = (batch.low, batch.high), (batch.keys, batch.wanted, batch.columns)
         done = bands.add(self.edges, batch.times, reach, *given)
+        self.refused += [(batch, row, error) for row, error in bands.refused.items()]
+        bands.refused = {}
         if done == len(batch):
             return batch
         self._by_key(worse=True)

@@ -141,11 +141,11 @@ def wanted_of(
         return None
     wanted: np.ndarray = given.values >= horizon
     if usable is not None:
-        op.stats.bad += int(len(usable) - usable.sum())
-        op.stats.late_dropped += int((usable & ~wanted).sum())
+        op._stats.bad += int(len(usable) - usable.sum())
+        op._stats.late_dropped += int((usable & ~wanted).sum())
         wanted &= usable
     else:
-        op.stats.late_dropped += int(len(wanted) - wanted.sum())
+        op._stats.late_dropped += int(len(wanted) - wanted.sum())
     if wanted.all():
         return None
     op._late.append(columns.table(np.flatnonzero(~wanted)))

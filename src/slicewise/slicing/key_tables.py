@@ -136,7 +136,12 @@ class WholeTable(KeyTable):
 
     def _take_over(self, keys: pa.Array) -> None:
         self.known = Column.from_arrow(keys).values.astype(np.int64)
-        self.places = None
+        self.places = np.zeros(0, np.int32)
+        valid = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+        if len(valid):
+            self._reach(int(self.known[valid].min()), int(self.known[valid].max()))
+        if self.places is not None:
+            self.places[self.known[valid] - self.low] = valid
 
     def _given(self, keys: pa.Array) -> np.ndarray:
         self.known = with_room(self.known, self.size, len(keys))

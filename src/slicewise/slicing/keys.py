@@ -115,12 +115,19 @@ class Keys:
             pairs = zip(arrays, types, strict=True)
             self.load([a if a.type == kind else pa.nulls(len(a), kind) for a, kind in pairs])
 
+    def renumber(self, live: np.ndarray) -> None:
+        """Forget all keys but those of these codes, each with its place as its new code."""
+        self.load(self.take(live))
+
     def load(self, arrays: Sequence[pa.Array]) -> None:
         """Take over keys, each with its place as its code."""
-        if not self.columns or not len(arrays[0]):
+        if not self.columns:
             return
-        self._fresh = []
-        self._arrays, self._size = list(arrays), len(arrays[0])
+        self._fresh, self._codes, self._size = [], {}, len(arrays[0])
+        self._arrays, self._table = [], None
+        if not self._size:
+            return
+        self._arrays = list(arrays)
         self._table = table_for(arrays[0].type) if len(arrays) == 1 else None
         if self._table is not None:
             self._table.load(arrays[0])

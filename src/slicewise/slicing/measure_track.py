@@ -17,7 +17,7 @@ from slicewise.slicing.events import LATEST
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
-from slicewise.slicing.runs import Runs, run
+from slicewise.slicing.runs import Runs, of_keys, run
 from slicewise.slicing.slicer import slice_free
 from slicewise.slicing.tracks import Track
 from slicewise.slicing.triggers import (
@@ -58,6 +58,10 @@ class MeasureTrack(FreeTrack):
         self.rows = rows
         self.settled = np.empty(0, dtype)
         self.fallen: np.ndarray | None = None
+
+    @property
+    def keeps_rows(self) -> bool:
+        return self.rows
 
     def cuts(self, window: Window) -> bool:
         """Whether edges of a window can be told exactly from what is kept."""
@@ -102,8 +106,16 @@ class MeasureTrack(FreeTrack):
             chosen = at[wanted]
             reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
             sliced = slice_free(self.runs, self.edges, at, reach, batch.times, batch.keys, wanted)
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(at, batch.keys)
+
+    def held(self) -> np.ndarray:
+        held = Track.held(self)
+        return held | (of_keys(self.settled, np.arange(len(held)), BEGINNING) > BEGINNING)
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        super().renumber(live, codes)
+        self.settled = of_keys(self.settled, live, BEGINNING)
 
     def _admit(self) -> None:
         more = len(self.runs.offset) - len(self.settled)

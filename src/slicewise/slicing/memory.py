@@ -123,6 +123,12 @@ class Emitted:
         entries = self.entries
         self.load(entries[:, entries[WINDOW] != window])
 
+    def renumber(self, codes: np.ndarray) -> None:
+        """Take over the new codes of keys."""
+        entries = self.entries.copy()
+        entries[KEY] = codes[entries[KEY]]
+        self.load(entries)
+
     def load(self, entries: np.ndarray) -> None:
         """Remember these instances and no others."""
         pruned_at, calls = self.pruned_at, self.calls

@@ -38,6 +38,7 @@ from slicewise.slicing.events import (
     Columns,
     names,
 )
+from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
 from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of, within_reach
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
@@ -46,6 +47,7 @@ from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
+from slicewise.slicing.refusing import BAD, numbered, refused_at_once, refused_late
 from slicewise.slicing.settings import (
     RESULT_COLUMNS,
     Emit,
@@ -60,7 +62,6 @@ from slicewise.slicing.settings import (
 )
 from slicewise.slicing.tracks import (
     Placed,
-    RowTrack,
     Track,
 )
 from slicewise.slicing.triggers import BEGINNING, INFINITY
@@ -78,9 +79,9 @@ class Stats:
     `events` counts all that were given, `late_dropped` those below the watermark by more than the
     lateness, `bad` those without a usable time or value of an advancing column. `behind` counts
     those of which an advancing column fell behind what its key had reached for good: windows over
-    that column leave them out, the others do not. `slices` and `stored_rows` were kept after
-    the last `advance`; rows that wait for the watermark are among them. `combines` leaves out those
-    that a merger given as `merger=` makes: it does not count them.
+    that column leave them out, the others do not. `slices` and `stored_rows` are kept when
+    `op.stats` is asked for; rows that wait for the watermark are among them. `combines` leaves out
+    those that a merger given as `merger=` makes: it does not count them.
     """
 
     events: int = 0
@@ -145,13 +146,14 @@ class Operator:
         self._merger = None if merger is None else merger_of(merger, self.aggs)
         self.watermark = BEGINNING
         self._answered = BEGINNING  # the watermark up to which results were handed out
-        self.stats = Stats()
+        self._stats = Stats()
         self._late: list[pa.Table] = []
         self._types: dict[str, pa.DataType] | None = None
         self._untyped: set[str] = set()  # columns that have had nothing but nulls
         self._time_type: pa.DataType | None = None
         self._keys = Keys(self.by)
         self._codes = np.empty(0, np.int64)
+        self._forget_at = FORGET_AT_LEAST  # how many keys it takes to look for dead ones
         self._nothing: pa.Table | None = None
         self._emitted = Emitted()
         self._dirty: list[np.ndarray] = []
@@ -256,7 +258,7 @@ class Operator:
         usable = within_reach(self, columns, usable)
         if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
-        self.stats.events += size
+        self._stats.events += size
         wanted = wanted_of(self, given, usable, columns)
         times, low, high = given.values, given.low, given.high
         if wanted is not None:
@@ -267,16 +269,20 @@ class Operator:
         keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
         self._newest = max(self._newest, high)
         self._note_changes(times, keys, wanted, low)
-        arrival = self.stats.events - size
+        arrival = self._stats.events - size
         ordered = given.ordered and wanted is None
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
         for track in self._tracks.values():
             track.know(len(self._keys))
         for track in self._takers:
-            track.add(self._plain(events) if isinstance(track, OrderTrack) else events)
+            track.add(numbered(self._plain(events)) if isinstance(track, OrderTrack) else events)
         self._hand_out_fallen(columns)
+        bad, error = refused_at_once(self, columns)
         if self._waiters:
-            self._waiting.add(self._plain(events))
+            known = events if bad is None else replace(events, marks={**marks, BAD: bad})
+            self._waiting.add(self._plain(known))
+        if error is not None and forgiven() is None:
+            raise error
 
     def _hand_out_fallen(self, columns: Columns) -> None:
         """Count and keep the events of which an advancing column fell behind."""
@@ -284,7 +290,7 @@ class Operator:
         marked = [rows for rows in fallen if rows is not None]
         if marked:
             rows = np.flatnonzero(np.logical_or.reduce(marked))
-            self.stats.behind += len(rows)
+            self._stats.behind += len(rows)
             self._late.append(columns.table(rows))
 
     def _plain(self, batch: Batch) -> Batch:
@@ -342,9 +348,10 @@ class Operator:
 
         If an aggregate raises an error, nothing is handed out and nothing is lost: the next call
         gives what this one would have given, or raises again until the event is gone or the
-        aggregate can take it. If a window of one's own raises an error for an event, that event
-        begins and ends no instance of it, is counted as bad and handed out in `late`, and the error
-        is raised once; the next call goes on.
+        aggregate can take it. If a window or an aggregate of one's own raises an error for an event
+        when it is taken, here or in `process`, that window begins and ends no instance with it and
+        that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
+        `late`, and the error is raised once; the next call goes on.
         """
         table = self.advance_arrow(watermark)
         plain = {*self.by, *RESULT_COLUMNS}
@@ -401,25 +408,29 @@ class Operator:
                 track.evict(horizon)
         if self.emit != "final":
             self._prune(horizon)
-        self._count()
-        return table_of(self, answers)
+        table = table_of(self, answers)
+        if len(self._keys) >= self._forget_at and horizon < INFINITY:
+            forget_keys(self)
+        return table
 
     def _hand_out_failed(self) -> None:
-        """Make events bad that a window of the user's own could not take, and say why once."""
+        """Make events bad that what is the user's own could not take, and say why once."""
         import pyarrow as pa
 
         tracks = [track for track in self._tracks.values() if isinstance(track, OrderTrack)]
         users = [user for track in tracks for user in track.users.values()]
         failed = [one for user in users for one in user.failed]
-        if not failed:
-            return
+        refused, errors = refused_late(self)
         for user in users:
             user.failed = []
-        events = list({id(event): event for event, _ in failed}.values())
-        self.stats.bad += len(events)
-        self._late.append(pa.Table.from_pylist(events))
-        if forgiven() is None:
-            raise failed[0][1]
+        known = {id(event): event for event, _ in failed}
+        events = [*known.values(), *(event for event in refused if id(event) not in known)]
+        errors = [*(error for _, error in failed), *errors]
+        if events:
+            self._stats.bad += len(events)
+            self._late.append(pa.Table.from_pylist(events))
+        if errors and forgiven() is None:
+            raise errors[0]
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""
@@ -502,12 +513,15 @@ class Operator:
         taken = [retractions(gone, value_types(self))] if len(gone[0]) else []
         return [*taken, *due.answers]
 
-    def _count(self) -> None:
-        tracks = self._tracks.values()
-        self.stats.slices = sum(track.live for track in tracks)
-        rows = sum(track.live for track in tracks if isinstance(track, RowTrack))
-        self.stats.stored_rows = rows + len(self._waiting)
-        self.stats.combines = sum(track.combines for track in tracks)
+    @property
+    def stats(self) -> Stats:
+        """What it has seen, keeps now and has done."""
+        tracks, stats = self._tracks.values(), self._stats
+        stats.slices = sum(track.live for track in tracks)
+        rows = sum(track.live for track in tracks if track.keeps_rows)
+        stats.stored_rows = rows + len(self._waiting)
+        stats.combines = sum(track.combines for track in tracks)
+        return stats
 
     def explain(self) -> str:
         """In words: which windows share slices, what is stored and why, what is compiled.

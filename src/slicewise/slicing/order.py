@@ -23,7 +23,7 @@ from slicewise.slicing.row_triggers import (
     list_punctuated,
     list_threshold,
 )
-from slicewise.slicing.runs import run
+from slicewise.slicing.runs import of_keys, run
 from slicewise.slicing.slicer import slice_sorted
 from slicewise.slicing.tracks import Placed, Track
 from slicewise.slicing.triggers import BEGINNING, INFINITY, Instances, collect
@@ -86,6 +86,21 @@ class OrderTrack(Track):
             if isinstance(p.window, UserWindow)
         }
 
+    def held(self) -> np.ndarray:
+        held = super().held()
+        for user in self.users.values():
+            held[list(user.progress)] = True
+        return held
+
+    def _rows_ever(self) -> np.ndarray:
+        return self.seen
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        super().renumber(live, codes)
+        self.seen = of_keys(self.seen, live)
+        for user in self.users.values():
+            user.renumber(codes)
+
     def add(self, batch: Batch) -> None:
         if batch.wanted is not None:
             batch = batch.take(np.flatnonzero(batch.wanted))
@@ -99,9 +114,8 @@ class OrderTrack(Track):
             low = int(self.seen[0])
             self.seen[0] = low + len(batch)
             reach = (low, low + len(batch) - 1)
-            self.store.add(
-                slice_sorted(self.runs, self.edges, None, reach, batch.times, groups), batch.columns
-            )
+            sliced = slice_sorted(self.runs, self.edges, None, reach, batch.times, groups)
+            self.take(sliced, batch)
             return
         positions = np.empty(len(batch), np.int64)
         run(triggers.number_rows)(*groups, self.seen, positions)
@@ -109,7 +123,7 @@ class OrderTrack(Track):
         cuts = self._cuts(grouped, positions, heads)
         reach = (int(positions.min()), int(positions.max()))
         sliced = slice_sorted(self.runs, self.edges, positions, reach, batch.times, groups, cuts)
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(positions, batch.keys if self.runs.keys > 1 else None)
         slots = sliced.slot_of_each() if heads else sliced.slots
         for number, (marked, _) in heads.items():

@@ -72,6 +72,12 @@ class Runs:
                 setattr(self, name, np.concatenate([array, np.zeros(more, np.int64)]))
         self.keys = max(self.keys, keys)
 
+    def renumber(self, live: np.ndarray) -> None:
+        """Go on with the runs of these keys alone, in this order; those of the others are empty."""
+        for name in ("offset", "size", "room", "base"):
+            setattr(self, name, of_keys(getattr(self, name), live))
+        self.keys = len(live)
+
     def grow(self, places: int) -> None:
         """Make room for at least `places` more slices, in slots and in the pool."""
         free = int(self.cursors[FREE])
@@ -132,6 +138,14 @@ class Runs:
         free = int(self.cursors[FREE])
         self.free[free : free + len(slots)] = slots
         self.cursors[FREE] = free + len(slots)
+
+
+def of_keys(values: np.ndarray, live: np.ndarray, missing: int = 0) -> np.ndarray:
+    """The values of some keys; arrays may lag behind the keys that there are."""
+    found = np.full(len(live), missing, values.dtype)
+    known = live < len(values)
+    found[known] = values[live[known]]
+    return found
 
 
 def run(item: Any) -> Any:

@@ -27,20 +27,21 @@ from slicewise.slicing.describe import (
     window_described,
     window_of,
 )
+from slicewise.slicing.forgetting import codes_of, live_keys, look_again
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.intake import bind_to
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
-from slicewise.slicing.memory import FIELDS, KEY, Emitted
+from slicewise.slicing.memory import FIELDS, Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plain import pack, unpack
-from slicewise.slicing.runs import Runs
+from slicewise.slicing.runs import Runs, of_keys
 from slicewise.slicing.store import Store
 from slicewise.slicing.tracks import Placed, RowTrack, Track
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.slicing.user_rows import Progress, UserRows
 from slicewise.slicing.waiting_blob import get_waiting, put_waiting
-from slicewise.windows import RowPeriodic, RowsEveryTime, TimeEveryRows, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,9 +52,6 @@ if TYPE_CHECKING:
 SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials")
 COUNTERS = ("watermark", "_newest", "_next_number")
 
-# Windows whose instances depend on how many rows of a key there have ever been.
-COUNTING = (RowPeriodic, RowsEveryTime, TimeEveryRows)
-
 
 def snapshot(op: Operator) -> bytes:
     """All that an operator knows."""
@@ -61,9 +59,8 @@ def snapshot(op: Operator) -> bytes:
 
     _compact(op)
     out = BlobWriter()
-    live = _live_keys(op)
-    codes = np.full(len(op._keys), -1, np.int64)
-    codes[live] = np.arange(len(live))
+    live = live_keys(op)
+    codes = codes_of(live, len(op._keys))
     dirty = np.unique(np.concatenate(op._dirty)) if op._dirty else live[:0]
     header = {
         "windows": [
@@ -149,10 +146,11 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     header = source.header
     op._floor = header["floor"]
     op._answered = header.get("answered", op.watermark)
-    op.stats = type(op.stats)(**header["stats"])
+    op._stats = type(op._stats)(**header["stats"])
     op._late = [table_of(source.get_bytes(place)) for place in header["late"]]
     op._emitted = _get_emitted(header["emitted"], source)
     _get_keys(op._keys, header["keys"], source)
+    look_again(op)
     dirty = source.get(header["dirty"])
     op._dirty = [dirty] if len(dirty) else []
 
@@ -178,29 +176,6 @@ def _compact(op: Operator) -> None:
         track.evict(horizon)
     op._emitted.pruned_at = 0
     op._prune(horizon)
-    op._count()
-
-
-def _live_keys(op: Operator) -> np.ndarray:
-    """The codes of keys of which anything is known, in order."""
-    known = np.zeros(len(op._keys), np.bool_)
-    for track in op._tracks.values():
-        keys, runs = track.runs.keys, track.runs
-        known[:keys] |= runs.size[:keys] > 0
-        if isinstance(track, MeasureTrack):
-            known[: len(track.settled)] |= track.settled[: len(known)] > BEGINNING
-        if any(isinstance(placed.window, COUNTING) for placed in track.windows):
-            seen = track.seen if isinstance(track, OrderTrack) else runs.base
-            known[: len(seen)] |= seen[: len(known)] > 0
-        if isinstance(track, OrderTrack):
-            for user in track.users.values():
-                known[list(user.progress)] = True
-    known[op._emitted.entries[KEY]] = True
-    for codes in [*op._dirty, *(batch.keys for batch in op._waiting.batches)]:
-        known[codes] = True
-    if not op.by:
-        known[:] = True
-    return np.flatnonzero(known)
 
 
 # Types and tables.
@@ -279,11 +254,11 @@ def _get_emitted(node: Any, source: BlobReader) -> Emitted:
 def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
     """The slices of a track, in the order of its runs, without what was free between them."""
     runs = track.runs
-    size, base = _of_keys(runs.size, live), _of_keys(runs.base, live)
+    size, base = of_keys(runs.size, live), of_keys(runs.base, live)
     places = runs.places(live[live < runs.keys])
     slots = runs.slot[places]
     start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
-    timed = isinstance(track, RowTrack) or getattr(track, "rows", False)
+    timed = track.keeps_rows
     asks = type(track) is not FreeTrack  # when the first and last event of a slice were
     node = {
         "kind": type(track).__name__,
@@ -300,12 +275,12 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
         "store": _put_store(track.store, slots, out),
     }
     if isinstance(track, MeasureTrack):
-        node["settled"] = out.put(_of_keys(track.settled, live, BEGINNING))
+        node["settled"] = out.put(of_keys(track.settled, live, BEGINNING))
     if isinstance(track, RowTrack):
         node["marks"] = {n: out.put(marks[slots]) for n, marks in track.marks.items()}
-        node["anchors"] = {n: out.put(_of_keys(a, live)) for n, a in track.anchors.items()}
+        node["anchors"] = {n: out.put(of_keys(a, live)) for n, a in track.anchors.items()}
     if isinstance(track, OrderTrack):
-        node["seen"] = out.put(_of_keys(track.seen, live))
+        node["seen"] = out.put(of_keys(track.seen, live))
         node["after"] = track.after
         node["marks"] = {n: out.put(_padded(f, runs.slots)[slots]) for n, f in track.flags.items()}
         node["users"] = {n: _put_user(user, codes, out) for n, user in track.users.items()}
@@ -319,14 +294,6 @@ def _apart(values: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 def _together(values: np.ndarray, start: np.ndarray) -> np.ndarray:
     return values + start if start.dtype.kind == "i" else values
-
-
-def _of_keys(values: np.ndarray, live: np.ndarray, missing: int = 0) -> np.ndarray:
-    """The values of some keys; arrays may lag behind the keys that there are."""
-    found = np.full(len(live), missing, values.dtype)
-    known = live < len(values)
-    found[known] = values[live[known]]
-    return found
 
 
 def _get_track(

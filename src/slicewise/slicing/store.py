@@ -15,6 +15,7 @@ from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, States, read, share, states_of, taken
 from slicewise.aggregates.forgiving import forgiven
 from slicewise.codegen.kernel import OPEN, kernel
+from slicewise.codegen.methods import is_own
 from slicewise.codegen.prelude import combine, identity, lift, load, store
 from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger, arrays_for
@@ -23,6 +24,7 @@ from slicewise.slicing.slicer import Sliced
 from slicewise.slicing.tree import Tree
 
 ROWS = parts.rows()
+Refused = dict[int, Exception]  # rows of events that raised an error, with the error
 LONG = 64  # events in a range that is worth to be halved
 
 
@@ -47,10 +49,16 @@ class Store:
         # Aggregates, by number, that know events from a time on, and not those before it.
         self.since: dict[int, int] = {}
 
-    def add(self, sliced: Sliced, columns: Mapping[str, Column]) -> None:
-        """Add the events of a batch to their slices, then fuse the slices that became one."""
+    def add(self, sliced: Sliced, columns: Mapping[str, Column]) -> Refused:
+        """Add the events of a batch to their slices, then fuse the slices that became one.
+
+        Events that an aggregate of the user's own raises an error for are left out of its states;
+        returns their rows.
+        """
         older, newer = sliced.merged
         events = sliced.events
+        own = own_of(self.bounds)
+        refused: Refused = {}
         for number, component in enumerate(self.components):
             algebra = component.algebra
             if algebra == ROWS.algebra and self.states[number] is None:
@@ -62,13 +70,16 @@ class Store:
             S = self._room(number, component)
             if len(sliced.born):
                 fill_identity.specialise(algebra)(S, sliced.born)
-            if sliced.begins is None:
+            if component in own:
+                refused |= _add_own(algebra, X, valid, sliced, S)
+            elif sliced.begins is None:
                 add_events.specialise(algebra)(X, valid, sliced.slots, S)
             else:
                 add_ranges.specialise(algebra)(X, valid, sliced.slots, sliced.begins, S)
             if len(older):
                 fuse.specialise(algebra)(S, older, newer)
         self.combines += events - len(sliced.born) + len(older)
+        return refused
 
     def _parted(self, sliced: Sliced, valid: np.ndarray) -> np.ndarray:
         """The rows of slices less the nulls of this batch, the first that has any."""
@@ -237,6 +248,50 @@ class Store:
         for component, states in zip(self.components, self.states, strict=True):
             if states is not None and not component.algebra.compiled:
                 states[0][slots] = None
+
+
+def own_of(bounds: Sequence[Bound]) -> set[Component]:
+    """The components of aggregates of the user's own, which may raise errors."""
+    return {c for bound in bounds if is_own(bound.aggregate) for c in bound.components}
+
+
+def _add_own(
+    algebra: Any, X: States, valid: np.ndarray | None, sliced: Sliced, S: States
+) -> Refused:
+    """Add the events of a batch, but for those that raise an error: they are returned."""
+    if sliced.begins is not None:
+        before = [array[sliced.slots] for array in S]
+        try:
+            add_ranges.specialise(algebra)(X, valid, sliced.slots, sliced.begins, S)
+            return {}
+        except Exception:
+            for array, old in zip(S, before, strict=True):
+                array[sliced.slots] = old
+    return add_apart(algebra, X, valid, sliced.slot_of_each(), S)
+
+
+def add_apart(
+    algebra: Any, X: States, valid: np.ndarray | None, slots: np.ndarray, S: States, first: int = 0
+) -> Refused:
+    """Add events as `add_events` does, but for those that raise an error: they are returned.
+
+    Where one does the events are halved, and each half begins from the states before it.
+    """
+    before = [array[slots] for array in S]
+    try:
+        add_events.specialise(algebra)(X, valid, slots, S)
+        return {}
+    except Exception as error:
+        for array, old in zip(S, before, strict=True):
+            array[slots] = old
+        if len(slots) == 1:
+            return {first: error}
+    refused: Refused = {}
+    half = len(slots) // 2
+    for part, begin in ((slice(half), 0), (slice(half, None), half)):
+        given = (tuple(x[part] for x in X), None if valid is None else valid[part])
+        refused |= add_apart(algebra, *given, slots[part], S, first + begin)
+    return refused
 
 
 @kernel

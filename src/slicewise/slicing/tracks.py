@@ -22,7 +22,7 @@ from slicewise.slicing.cutting import MANY_KEYS, fuse_ends
 from slicewise.slicing.emission import Blocks
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.row_slicer import slice_rows
-from slicewise.slicing.runs import Runs, run
+from slicewise.slicing.runs import Runs, of_keys, run
 from slicewise.slicing.session_slicer import slice_sessions, slice_sorted_sessions
 from slicewise.slicing.slicer import Edges, Sliced
 from slicewise.slicing.store import Store
@@ -55,6 +55,8 @@ EVICT_AT_LEAST = 256
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
+# Instances of these depend on how many rows of a key there have ever been.
+COUNTING = (RowPeriodic, RowsEveryTime, TimeEveryRows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class Track(ABC):
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
         self.evict_at = EVICT_AT_LEAST
+        # Events that an aggregate raised an error for, until they are handed out.
+        self.refused: list[tuple[Batch, int, Exception]] = []
 
     @property
     def live(self) -> int:
@@ -103,6 +107,11 @@ class Track(ABC):
         return self.store.components
 
     @property
+    def keeps_rows(self) -> bool:
+        """Whether each slice is one row."""
+        return False
+
+    @property
     def combines(self) -> int:
         """How many states were combined so far."""
         return self.store.combines
@@ -110,6 +119,22 @@ class Track(ABC):
     def know(self, keys: int) -> None:
         """Take note that there are key codes below `keys`."""
         self.runs.admit(keys)
+
+    def held(self) -> np.ndarray:
+        """By code, the keys of which anything is known that an answer may depend on."""
+        held: np.ndarray = self.runs.size[: self.runs.keys] > 0
+        if any(isinstance(placed.window, COUNTING) for placed in self.windows):
+            held |= of_keys(self._rows_ever(), np.arange(len(held))) > 0
+        return held
+
+    def _rows_ever(self) -> np.ndarray:
+        """How many slices of each key are gone, for tracks whose slices are rows."""
+        return self.runs.base
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        """Forget all keys but the `live` ones, which are in order; `codes` has their new codes."""
+        self.runs.renumber(live)
+        self.store.set_eager(eager=self.store.tree is not None)
 
     def closed(self, low: int, high: int) -> Blocks | None:
         """The instances of all keys that close in `(low, high]`, if they are merged together."""
@@ -119,6 +144,11 @@ class Track(ABC):
         """Take over a new set of windows; slices that exist stay as they are."""
         self.windows = list(windows)
         self.ties = any(isinstance(p.window, DATA_DRIVEN) for p in windows)
+
+    def take(self, sliced: Sliced, batch: Batch) -> None:
+        """Add events to the states of their slices; those that are refused are noted."""
+        refused = self.store.add(sliced, batch.columns)
+        self.refused += [(batch, row, error) for row, error in refused.items()]
 
     @abstractmethod
     def add(self, batch: Batch) -> None:
@@ -212,7 +242,7 @@ class SessionTrack(Track):
         self._store(slice_sorted_sessions(self.runs, self.gap, batch.times, groups), batch)
 
     def _store(self, sliced: Sliced, batch: Batch) -> None:
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
         gone = sliced.merged[1]
         if len(gone):
@@ -231,6 +261,10 @@ class SessionTrack(Track):
 class RowTrack(Track):
     """Windows that need the rows themselves, in the order of (time, arrival)."""
 
+    @property
+    def keeps_rows(self) -> bool:
+        return True
+
     def set_windows(self, windows: Sequence[Placed]) -> None:
         super().set_windows(windows)
         free = [placed for placed in windows if isinstance(placed.window, FREE)]
@@ -244,11 +278,15 @@ class RowTrack(Track):
         # Where sessions of a greatest length begin in each key, by window.
         self.anchors: dict[int, np.ndarray] = getattr(self, "anchors", {})
 
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        super().renumber(live, codes)
+        self.anchors = {n: a[live[live < len(a)]] for n, a in self.anchors.items()}
+
     def add(self, batch: Batch) -> None:
         sliced = slice_rows(
             self.runs, batch.times, batch.times, batch.keys, batch.wanted, batch.arrival
         )
-        self.store.add(sliced, batch.columns)
+        self.take(sliced, batch)
         self.store.touch(batch.times, batch.keys)
         rows = sliced.slots >= 0
         for number, marks in self.marks.items():

@@ -67,6 +67,11 @@ class UserRows:
         """Drop the instances that `closed` gives: they were handed out."""
         self.ended = [one for one in self.ended if one[2] >= high]
 
+    def renumber(self, codes: np.ndarray) -> None:
+        """Take over the new codes of keys."""
+        self.progress = {int(codes[code]): one for code, one in self.progress.items()}
+        self.ended = [(int(codes[code]), *rest) for code, *rest in self.ended]
+
     def needed(self) -> tuple[np.ndarray, np.ndarray]:
         """The keys that have an instance open or not listed yet, and its first position."""
         oldest = {k: p.open_since[0][1] for k, p in self.progress.items() if p.open_since}

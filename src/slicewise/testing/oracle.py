@@ -130,11 +130,11 @@ class Oracle:
         exists = set()
         before = self._emitted.setdefault((key, window.name), {})
         for instance in found:
+            if _begin(window, instance) < self._since[window.name]:
+                continue
             identity = (key, window.name, instance.start, instance.end)
             exists.add(identity)
-            if _begin(window, instance) >= self._since[window.name] and self._is_due(
-                identity, instance
-            ):
+            if self._is_due(identity, instance):
                 emitted.append(self._emit(identity, instance))
         if self.emit != "final":
             gone = [k for k, (row, _) in before.items() if k not in exists and not row.retracted]
