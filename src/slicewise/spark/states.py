@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SLICE = "__slice"
+PART = "__part"  # orders the states of one slice, where there is more than one
 
 
 def state_names(components: Sequence[Component]) -> list[list[str]]:
