@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import linecache
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
@@ -349,3 +351,43 @@ def test_an_aggregate_of_a_notebook_cell_reaches_the_workers(spark: Any, known: 
             check(frame, rows, windows, [agg])
         finally:
             linecache.cache.pop(name, None)
+
+
+BOXES = """
+class Box:
+    def __init__(self, *values):
+        self.values = values
+        self.{lock}
+
+
+class Boxed(sw.Aggregate):
+    commutative = {commutative}
+
+    def identity(self):
+        return Box()
+
+    def lift(self, value):
+        return Box(value)
+
+    def combine(self, older, newer):
+        assert isinstance(older, Box) and isinstance(newer, Box)
+        return Box(*older.values, *newer.values)
+
+    def lower(self, state):
+        return sum(value * n for n, value in enumerate({order}(state.values)))
+"""
+
+
+@pytest.mark.parametrize("commutative", [True, False])
+def test_states_may_be_of_a_class_of_a_notebook_cell(spark: Any, commutative: bool) -> None:
+    rows = events(60, seed=16)
+    frame = frame_of(spark, rows)
+    order = "sorted" if commutative else "list"
+    for lock in ("lock = None", "lock = Lock()"):
+        cell: dict[str, Any] = {"__name__": "__main__", "sw": sw, "Lock": Lock}
+        exec(BOXES.format(lock=lock, commutative=commutative, order=order), cell)
+        if lock == "lock = None":
+            check(frame, rows, FREE[:1], [cell["Boxed"]("x")])
+            continue
+        with pytest.raises(PySparkException, match="States go from one task of Spark to another"):
+            check(frame, rows, FREE[:1], [cell["Boxed"]("x")])

@@ -183,6 +183,20 @@ def test_one_slice_in_very_many_instances_is_answered_in_parts() -> None:
     assert len(rows_of(made, ["k"])) == 4000
 
 
+def test_results_of_objects_are_made_in_smaller_parts(monkeypatch: Any) -> None:
+    monkeypatch.setattr(slices, "RESULTS", 1 << 18)
+    monkeypatch.setattr(slices, "OBJECTS", 30)
+    rows: list[Row] = [{"k": k, "t": t, "x": 1} for k in "abc" for t in range(100)]
+    for agg, largest in ((sw.agg.collect("x"), 30), (sw.agg.first("x"), 3 * 109)):
+        query = query_of([sw.sliding(10, 1)], [agg], ["k"])
+        table = pa.Table.from_batches(
+            run(CombineSlices(query, slices_schema(query)), table_of(rows), 500)
+        )
+        made = run(MergeSlices(query, schema_of(query)), sorted_by(table, "k", SLICE, PART), 500)
+        assert largest // 2 < max(batch.num_rows for batch in made) <= largest
+        assert sum(batch.num_rows for batch in made) == 3 * 109
+
+
 @settings(max_examples=60)
 @given(
     events(),

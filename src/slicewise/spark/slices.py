@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 # Slices that a combiner keeps before it hands them on.
 KEPT = 1 << 17
-# Results that are made at a time.
+# Results that are made at a time, and where states are objects: each may be a list of values.
 RESULTS = 1 << 18
+OBJECTS = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,8 @@ class Merging:
         self.by = task.query.by
         self.bounds: list[Bound] = self.query.bounds()
         self.components: list[Component] = share(self.bounds)
+        compiled = all(component.algebra.compiled for component in self.components)
+        self.most = RESULTS if compiled else min(RESULTS, OBJECTS)  # results at a time
         every = share(task.query.bounds())
         names = state_names(every)
         self.columns: list[list[str]] = []
@@ -170,7 +173,7 @@ class Merging:
     def _answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
         """What closes: everything of keys that are complete, up to `high` of the last one.
 
-        It is made in parts of about `RESULTS` rows: sparse slices can be in very many instances.
+        It is made in parts of about `most` rows: sparse slices can be in very many instances.
         """
         lows = np.full(slices.keys, BEGINNING, np.int64)
         highs = np.full(slices.keys, INFINITY, np.int64)
@@ -180,12 +183,12 @@ class Merging:
         begin = 0
         while begin < slices.keys:
             done = ends[begin - 1] if begin else 0
-            stop = max(begin + 1, int(np.searchsorted(ends, done + RESULTS, side="right")))
+            stop = max(begin + 1, int(np.searchsorted(ends, done + self.most, side="right")))
             part = slice(begin, stop)
             # Room for all that may be found, or else it would be looked for twice.
-            slices.runs.listed = min(int(ends[stop - 1] - done), 2 * RESULTS)
-            if stop == begin + 1 and ends[begin] - done > RESULTS:
-                pieces = int((ends[begin] - done) // RESULTS) + 1
+            slices.runs.listed = min(int(ends[stop - 1] - done), 2 * self.most)
+            if stop == begin + 1 and ends[begin] - done > self.most:
+                pieces = int((ends[begin] - done) // self.most) + 1
                 bounds = slices.points(begin, lows[begin], highs[begin], self.reach, pieces)
                 for point, after in pairwise(bounds):
                     once = np.array([point]), np.array([after])
