@@ -175,6 +175,12 @@ def test_the_schema_is_known_without_a_job(frame: Any) -> None:
         found = sw.windowed(broken, by=["k"], time="t", windows=sw.tumbling(10), aggs=aggs)
         assert found.columns[:4] == ["k", "window", "start", "end"]
         assert "Python" in sw.explain(broken, by="k", time="t", windows=sw.tumbling(10), aggs=aggs)
+        counted = [*aggs, sw.agg.count(), sw.agg.count("x")]
+        for windows in (sw.tumbling(10), sw.sliding(10, 5), sw.session(5)):
+            found = sw.windowed(broken, by="k", time="t", windows=windows, aggs=counted)
+            never = [field.name for field in found.schema if not field.nullable]
+            assert {"count", "x_count"} <= set(never)
+            assert not {"x_sum", "x_median", "x_collect", "s_longest"} & set(never)
     rolled = sw.rolling(broken, by="k", time="t", over=10, aggs=sw.agg.max("x"))
     assert rolled.columns == [*frame.columns, "x_max_10"]
     assert rolled.schema["x_max_10"].dataType == T.LongType()

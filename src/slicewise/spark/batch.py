@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Aggregate, Bound, Component, share
 from slicewise.slicing.events import names as names_of
 from slicewise.slicing.measures import check_window_columns
@@ -171,10 +172,19 @@ class Windowed:
         fields += [StructField(name, bound, nullable=False) for name in ("start", "end")]
         kinds = result_types(self.bounds, query.types)
         fields += [
-            StructField(agg.output, spark_type(agg.output, kind))
-            for agg, kind in zip(query.aggs, kinds, strict=True)
+            StructField(agg.output, spark_type(agg.output, kind), self._nullable(made))
+            for agg, made, kind in zip(query.aggs, self.bounds, kinds, strict=True)
         ]
         return StructType(fields)
+
+    def _nullable(self, bound: Bound) -> bool:
+        """Whether results may be null: not if they are states as they are, such as counts.
+
+        Where a stream retracts an instance there is no result at all.
+        """
+        finish = bound.finish
+        plain = finish is not None and finish == parts.finish(parts.Itself, finish.type)
+        return self.frame.isStreaming or not plain
 
     def run(self) -> DataFrame:
         """The result, which Spark computes when it is asked for."""

@@ -75,6 +75,8 @@ class CombineSlices:
         import pyarrow as pa
 
         (track,) = operator._tracks.values()
+        if not track.live:
+            return  # no row had a usable time
         runs, store = track.runs, track.store
         sizes = runs.size[: runs.keys]
         codes = np.repeat(np.arange(runs.keys), sizes)
