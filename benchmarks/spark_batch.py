@@ -23,6 +23,7 @@ KEYS, SECONDS = 1000, 10_000
 SECTIONS = ("sliding", "many", "rolling", "holistic", "keys", "hot", "memory")
 SEGMENT_TREE = "spark.sql.window.segmentTree.enabled"
 AGGS = [sw.agg.max("x"), sw.agg.sum("x"), sw.agg.count()]
+ENDS = [sw.agg.first("x"), sw.agg.last("x")]
 
 
 class Bench:
@@ -368,6 +369,7 @@ def hot(bench: Bench) -> None:
     skewed = frame.withColumn("k", F.when(F.col("k") < 0.9 * KEYS, 0).otherwise(F.col("k")))
     for name, run in (
         ("windowed", lambda data: ours_windows(data, "600s", "10s")),
+        ("windowed, first and last", lambda data: ours_windows(data, "600s", "10s", ENDS)),
         ("rolling", lambda data: ours_rolling(data, (60,), ("max", "sum"))),
     ):
         even = bench.best(lambda r=run: r(frame), 1)

@@ -64,6 +64,7 @@ table = events.toArrow()
 for windows, aggs in (
     (sw.sliding("1m", every="10s"), [sw.agg.sum("price"), sw.agg.count()]),
     (sw.sliding("1m", every="10s"), [vwap, sw.agg.median("price")]),
+    ([sw.sliding("1m", every="10s")], [vwap, sw.agg.last("price")]),
     ([sw.session("5s"), EveryThird()], [vwap, sw.agg.last("price")]),
 ):
     query = {"by": "k", "time": "t", "windows": windows, "aggs": aggs}

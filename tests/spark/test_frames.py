@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -112,6 +113,7 @@ def test_keys_may_be_of_any_plain_type(frame: Any, kind: str) -> None:
     for windows, agg in (
         (sw.sliding(20, 10), sw.agg.sum("x")),
         (sw.sliding(20, 10), sw.agg.median("x")),
+        (sw.sliding(20, 10), sw.agg.collect("x")),
         (sw.session(6), sw.agg.sum("x")),
     ):
         found, same = (
@@ -173,6 +175,12 @@ def test_the_schema_is_known_without_a_job(frame: Any) -> None:
         found = sw.windowed(broken, by=["k"], time="t", windows=sw.tumbling(10), aggs=aggs)
         assert found.columns[:4] == ["k", "window", "start", "end"]
         assert "Python" in sw.explain(broken, by="k", time="t", windows=sw.tumbling(10), aggs=aggs)
+        counted = [*aggs, sw.agg.count(), sw.agg.count("x")]
+        for windows in (sw.tumbling(10), sw.sliding(10, 5), sw.session(5)):
+            found = sw.windowed(broken, by="k", time="t", windows=windows, aggs=counted)
+            never = [field.name for field in found.schema if not field.nullable]
+            assert {"count", "x_count"} <= set(never)
+            assert not {"x_sum", "x_median", "x_collect", "s_longest"} & set(never)
     rolled = sw.rolling(broken, by="k", time="t", over=10, aggs=sw.agg.max("x"))
     assert rolled.columns == [*frame.columns, "x_max_10"]
     assert rolled.schema["x_max_10"].dataType == T.LongType()
@@ -226,6 +234,41 @@ def test_a_hot_key_is_combined_before_the_shuffle(frame: Any, capsys: Any) -> No
     assert combined.rindex("MapInArrow") > combined.rindex("Exchange hashpartitioning(")
 
 
+class Tasks(sw.Aggregate):
+    """The partitions in which states are made of events, in the order of their first event."""
+
+    returns = pa.list_(pa.int64())
+
+    def identity(self) -> tuple[int, ...]:
+        return ()
+
+    def lift(self, value: Any) -> tuple[int, ...]:
+        context = TaskContext.get()
+        return (context.partitionId() if context else 0,)
+
+    def combine(self, older: tuple[int, ...], newer: tuple[int, ...]) -> tuple[int, ...]:
+        return (*older, *(task for task in newer if task not in older))
+
+    def lower(self, state: tuple[int, ...]) -> list[int]:
+        return list(state)
+
+
+@pytest.mark.parametrize("by", ["k", None])
+@pytest.mark.parametrize(
+    "windows",
+    [sw.tumbling(50), sw.sliding(100, 10), [sw.sliding(90 + k, 30 + k) for k in range(20)]],
+    ids=["tumbling", "sliding", "many"],
+)
+def test_a_hot_key_is_many_tasks_also_where_order_matters(
+    spark: Any, settings: Any, windows: Any, by: Any
+) -> None:
+    frame = spark.range(2000).selectExpr("if(id % 10 < 9, 0, id) as k", "id as t", "id as x")
+    with settings(spark__sql__adaptive__enabled="false"):
+        found = sw.windowed(frame, by=by, time="t", windows=windows, aggs=Tasks("x"))
+        rows = found.where("k = 0" if by else "true").collect()
+    assert {task for row in rows for task in row["x_tasks"]} == {0, 1, 2}
+
+
 def test_verbs_are_steps_of_a_chain(frame: Any) -> None:
     found = frame.transform(
         sw.rolling_by(by="k", time="t", over=10, aggs=sw.agg.max("x"))
@@ -248,11 +291,18 @@ def test_explain_says_what_runs_where(frame: Any) -> None:
     combined = text(windows=sw.sliding(10, 5), aggs=sw.agg.median("x"))
     assert "combiner" in combined
     assert "x_median: interpreted: it keeps every value" in combined
-    ordered = text(windows=sw.session(5), aggs=sw.agg.sum("x"))
+    sliced = text(windows=sw.sliding(10, 5), aggs=[sw.agg.first("x"), sw.agg.sum("x")])
+    assert "x_first depend on the order of events" in sliced
+    assert "the rows of each slice of each key (k) to one partition" in sliced
+    assert "combiner" in sliced
+    alone = text(windows=sw.tumbling(10), aggs=sw.agg.first("x"))
+    assert "each instance is one slice" in alone
+    assert "combiner" not in alone
+    ordered = text(windows=sw.session(5), aggs=[sw.agg.first("x"), sw.agg.sum("x")])
     assert "the edges of session_5 depend on the events" in ordered
     assert "no merger runs" in apart
     rolled = text(over=10, aggs=sw.agg.sum("x"))
-    for said in (native, combined, ordered, rolled):
+    for said in (native, combined, sliced, ordered, rolled):
         assert "boundary aggregator (SBA)" in said
     assert "ranges of 160" in text(over=10, aggs=sw.agg.sum("x"))
     assert "not cut" in text(over=sw.rows(3), aggs=sw.agg.sum("x"))

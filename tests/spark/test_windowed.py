@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import linecache
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
 from slicewise.spark.batch import Windowed
+from slicewise.spark.native import few_edges
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Following, Overlapping
 from slicewise.windows import Window
@@ -41,8 +44,14 @@ ROWS = [
 WAYS: dict[str, list[Aggregate]] = {
     "native": [sw.agg.sum("x"), sw.agg.max("y"), sw.agg.count(), sw.agg.std("x")],
     "combined": [sw.agg.median("x"), sw.agg.geomean("x"), sw.agg.sum("x"), sw.agg.count("y")],
+    "sliced": [sw.agg.collect("s"), sw.agg.first("x"), sw.agg.mean("x")],
     "ordered": [sw.agg.collect("s"), sw.agg.first("x"), sw.agg.mean("x")],
 }
+
+
+def windows_of(way: str, free: list[Window]) -> list[Window]:
+    """Windows that lead a query to a way: the free ones alone never need all rows of a key."""
+    return [*free, *(ROWS[:3] if way == "ordered" else [])]
 
 
 def check(frame: Any, rows: list[Any], windows: list[Window], aggs: Any, by: Any = "k") -> None:
@@ -54,16 +63,43 @@ def check(frame: Any, rows: list[Any], windows: list[Window], aggs: Any, by: Any
 @pytest.mark.parametrize("way", WAYS)
 def test_context_free_windows_are_answered_by_each_way(spark: Any, way: str) -> None:
     rows = events(150, seed=1)
-    frame = frame_of(spark, rows)
-    assert Windowed.of(frame, "k", "t", FREE, WAYS[way]).way == way
-    check(frame, rows, FREE, WAYS[way])
+    frame, windows = frame_of(spark, rows), windows_of(way, FREE)
+    assert Windowed.of(frame, "k", "t", windows, WAYS[way]).way == way
+    check(frame, rows, windows, WAYS[way])
 
 
 @pytest.mark.parametrize("by", [None, ["k", "s"], ["x"]])
 @pytest.mark.parametrize("way", WAYS)
 def test_there_may_be_no_key_or_several(spark: Any, way: str, by: Any) -> None:
     rows = events(60, seed=2)
-    check(frame_of(spark, rows), rows, FREE[:2], WAYS[way], by)
+    check(frame_of(spark, rows), rows, windows_of(way, FREE[:2]), WAYS[way], by)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_row_without_a_usable_time_is_in_no_window(spark: Any, way: str) -> None:
+    rows = events(60, seed=14)
+    bad = "explode(array(null, double('NaN'), 2.5D, 1e19D, -double('infinity')))"
+    for kind, wrong in (("double", bad), ("bigint", "explode(array(null, 1L << 61, -1L << 61))")):
+        usable = frame_of(spark, rows).selectExpr("* except (t)", f"cast(t as {kind}) as t")
+        unusable = usable.selectExpr("* except (t)", f"{wrong} as t")
+        check(usable.unionByName(unusable), rows, windows_of(way, FREE), WAYS[way])
+
+
+@pytest.mark.parametrize("way", ["combined", "sliced"])
+@pytest.mark.parametrize(
+    "free",
+    [
+        [sw.sliding(30 + k, 20 + k) for k in range(18)],
+        [sw.cumulate(80, every=2 + k) for k in (1, 5)],
+        [sw.fixed(7 * k, 5) for k in range(-3, 17)],
+        [sw.tumbling(40), *(sw.fixed(7 * k, 5) for k in range(17))],
+    ],
+    ids=["sliding", "cumulate", "fixed", "both"],
+)
+def test_edges_that_make_no_short_expression(spark: Any, way: str, free: list[Window]) -> None:
+    assert not few_edges(free)
+    rows = events(120, seed=15)
+    check(frame_of(spark, rows), rows, free, WAYS[way])
 
 
 def test_every_other_kind_of_window_is_answered_in_one_pass_with_the_free_ones(spark: Any) -> None:
@@ -130,7 +166,7 @@ def test_neither_partitions_nor_batches_nor_adaptive_execution_change_the_answer
     spark: Any, settings: Any, way: str
 ) -> None:
     rows = events(120, seed=8)
-    windows = [*FREE[:3], *(ROWS[:3] if way == "ordered" else [])]
+    windows = windows_of(way, FREE[:3])
     expected = windowed_rows(rows, windows=windows, aggs=WAYS[way], time="t", by="k")
     for partitions, shuffled, batch, adaptive in (
         (1, 1, 1, "true"),
@@ -148,18 +184,30 @@ def test_neither_partitions_nor_batches_nor_adaptive_execution_change_the_answer
             assert_same(answers(found), expected)
 
 
-@pytest.mark.parametrize("way", ["native", "ordered"])
-def test_events_of_one_time_are_ordered_by_their_values(spark: Any, way: str) -> None:
+@pytest.mark.parametrize("way", ["sliced", "ordered"])
+def test_events_of_one_time_are_ordered_by_their_values(
+    spark: Any, settings: Any, way: str
+) -> None:
     # A DataFrame has no order of its own, so it cannot be the order of arrival.
     rows = [{**row, "t": row["t"] // 20} for row in events(100, seed=9)]
-    windows, aggs = [sw.tumbling(3), sw.tumbling(sw.rows(4))], [sw.agg.collect("x")]
-    found = [
-        answers(
-            sw.windowed(frame_of(spark, given, n), by="k", time="t", windows=windows, aggs=aggs)
-        )
-        for given, n in ((rows, 1), (rows[::-1], 4))
-    ]
-    assert_same(found[0], found[1])
+    windows = windows_of(way, [sw.tumbling(3), sw.sliding(5, 2)])
+    aggs = [agg for agg in every_aggregate() if not agg.commutative]
+    assert Windowed.of(frame_of(spark, rows), "k", "t", windows, aggs).way == way
+    read = dict.fromkeys(["t", *(column for agg in aggs for column in agg.columns)])
+    by_values = sorted(rows, key=lambda row: [(row[c] is not None, row[c] or 0) for c in read])
+    expected = windowed_rows(by_values, windows=windows, aggs=aggs, time="t", by="k")
+    for given, partitions, batch, adaptive in (
+        (rows, 1, 10_000, "true"),
+        (rows[::-1], 4, 7, "false"),
+        (rows[::2] + rows[1::2], 3, 1, "true"),
+    ):
+        with settings(
+            spark__sql__execution__arrow__maxRecordsPerBatch=batch,
+            spark__sql__adaptive__enabled=adaptive,
+        ):
+            frame = frame_of(spark, given, partitions)
+            found = sw.windowed(frame, by="k", time="t", windows=windows, aggs=aggs)
+            assert_same(answers(found), expected)
 
 
 ANY_SETTINGS = (
@@ -177,6 +225,7 @@ def test_batches_of_any_size_are_cut_without_a_change(spark: Any, settings: Any,
     aggs = {
         "native": [sw.agg.sum("x"), sw.agg.max("x"), sw.agg.count()],
         "combined": [sw.agg.median("x"), sw.agg.sum("x")],
+        "sliced": [sw.agg.last("x"), sw.agg.first("id")],
         "ordered": [sw.agg.last("x"), sw.agg.first("id")],
         "rolling": [sw.agg.sum("x"), sw.agg.last("id")],
     }[way]
@@ -238,12 +287,13 @@ class Letters(sw.Aggregate):
 def test_interpreted_aggregates_of_users_are_the_same_as_their_slow_twins(spark: Any) -> None:
     rows = events(90, seed=12)
     frame = frame_of(spark, rows)
-    for aggs, windows in (
-        ([Letters("s")], FREE[:2]),
-        ([Letters("s"), Text("s")], [FREE[0], ROWS[0], ROWS[2]]),
+    for way, aggs, windows in (
+        ("combined", [Letters("s")], FREE[:2]),
+        ("sliced", [Letters("s"), Text("s")], FREE[:2]),
+        ("sliced", [Text("s")], FREE[1:2]),
+        ("ordered", [Letters("s"), Text("s")], [FREE[0], ROWS[0], ROWS[2]]),
     ):
-        way = Windowed.of(frame, "k", "t", windows, aggs).way
-        assert way == ("ordered" if len(aggs) > 1 else "combined")
+        assert Windowed.of(frame, "k", "t", windows, aggs).way == way
         check(frame, rows, windows, aggs)
 
 
@@ -270,7 +320,11 @@ def test_an_aggregate_of_a_notebook_cell_reaches_the_workers(spark: Any, known: 
     # A notebook runs cells as the module `__main__` and lets `linecache` know their source.
     rows = events(90, seed=13)
     frame = frame_of(spark, rows)
-    for commutative, windows in ((True, FREE[:1]), (False, FREE[:1])):
+    for commutative, windows in (
+        (True, FREE[:1]),
+        (False, FREE[:1]),
+        (False, [*FREE[:1], *ROWS[:1]]),
+    ):
         source, name = CELL.format(commutative=commutative), f"<ipython-input-{commutative}>"
         if known:
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
@@ -282,3 +336,43 @@ def test_an_aggregate_of_a_notebook_cell_reaches_the_workers(spark: Any, known: 
             check(frame, rows, windows, [agg])
         finally:
             linecache.cache.pop(name, None)
+
+
+BOXES = """
+class Box:
+    def __init__(self, *values):
+        self.values = values
+        self.{lock}
+
+
+class Boxed(sw.Aggregate):
+    commutative = {commutative}
+
+    def identity(self):
+        return Box()
+
+    def lift(self, value):
+        return Box(value)
+
+    def combine(self, older, newer):
+        assert isinstance(older, Box) and isinstance(newer, Box)
+        return Box(*older.values, *newer.values)
+
+    def lower(self, state):
+        return sum(value * n for n, value in enumerate({order}(state.values)))
+"""
+
+
+@pytest.mark.parametrize("commutative", [True, False])
+def test_states_may_be_of_a_class_of_a_notebook_cell(spark: Any, commutative: bool) -> None:
+    rows = events(60, seed=16)
+    frame = frame_of(spark, rows)
+    order = "sorted" if commutative else "list"
+    for lock in ("lock = None", "lock = Lock()"):
+        cell: dict[str, Any] = {"__name__": "__main__", "sw": sw, "Lock": Lock}
+        exec(BOXES.format(lock=lock, commutative=commutative, order=order), cell)
+        if lock == "lock = None":
+            check(frame, rows, FREE[:1], [cell["Boxed"]("x")])
+            continue
+        with pytest.raises(PySparkException, match="States go from one task of Spark to another"):
+            check(frame, rows, FREE[:1], [cell["Boxed"]("x")])

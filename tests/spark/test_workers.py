@@ -14,16 +14,17 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate, share
 from slicewise.errors import AggregateError
+from slicewise.slicing.slicer import Edges
 from slicewise.spark import blame, frames, slices
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.rolling import PLACE, SPANS_PER_RANGE, RollOrdered, moment_bits, outputs
 from slicewise.spark.slices import CombineSlices, MergeSlices
-from slicewise.spark.states import SLICE, state_names, state_type
+from slicewise.spark.states import PART, SLICE, state_names, state_type
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Row, events, windows
 from slicewise.windows import Cumulate, Fixed, Periodic, Window
-from tests.spark.support import Slow, Touchy, assert_same
+from tests.spark.support import Slow, Touchy, assert_same, every_aggregate
 
 TYPES = {
     "k": pa.string(),
@@ -35,6 +36,7 @@ TYPES = {
 }
 COMMUTING = [sw.agg.sum("x"), sw.agg.count(), sw.agg.max("x"), sw.agg.median("x"), sw.agg.std("x")]
 ORDERED = [sw.agg.collect("s"), sw.agg.first("x"), sw.agg.sum("x")]
+DEPENDENT = [agg for agg in every_aggregate() if not agg.commutative]
 
 pytestmark = pytest.mark.usefixtures("small_parts")
 
@@ -120,7 +122,8 @@ def free(defined: list[Window]) -> list[Window]:
 
 
 def slices_schema(query: Query) -> pa.Schema:
-    fields = [(name, TYPES[name]) for name in query.by] + [(SLICE, pa.int64())]
+    fields = [(name, TYPES[name]) for name in query.by]
+    fields += [(SLICE, pa.int64()), (PART, pa.int64())]
     components = share(query.bounds())
     for component, names in zip(components, state_names(components), strict=True):
         kinds = map(state_type, component.algebra.dtypes)
@@ -143,6 +146,33 @@ def test_slices_made_apart_are_merged_to_windows(
     assert_same(rows_of(made, by), expected)
 
 
+@settings(max_examples=60)
+@given(windows(), events(), keys, st.integers(1, 9), st.integers(1, 3))
+def test_slices_made_of_rows_in_order_keep_it(
+    defined: list[Window], rows: list[Row], by: list[str], size: int, partitions: int
+) -> None:
+    query = query_of(free(defined), DEPENDENT, by)
+    schema = slices_schema(query)
+    combine, merge = CombineSlices(query, schema), MergeSlices(query, schema_of(query))
+    # A partition has all rows of a slice of a key.
+    edges = Edges(query.windows)  # type: ignore[arg-type]  # free ones
+    apart: list[list[Row]] = [[] for _ in range(partitions)]
+    for row in rows:
+        near = () if row["t"] is None else edges.between(row["t"], row["t"])
+        name = repr(([int(edge) for edge in near if edge <= row["t"]], [row[key] for key in by]))
+        apart[crc32(name.encode()) % partitions].append(row)
+    order = (*by, "t", "x", "s", "km", "flag")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slices, "KEPT", 0)  # whatever a batch makes is handed on
+        parts = [run(combine, sorted_by(table_of(part), *order), size) for part in apart]
+    # Spark sorts what comes in any order.
+    table = pa.Table.from_batches([batch for part in parts[::-1] for batch in part[::-1]], schema)
+    made = run(merge, sorted_by(table, *by, SLICE, PART), size)
+    given = sorted_by(table_of(rows), *order).to_pylist()
+    expected = windowed_rows(given, windows=query.windows, aggs=DEPENDENT, time="t", by=by)
+    assert_same(rows_of(made, by), expected)
+
+
 def test_one_slice_in_very_many_instances_is_answered_in_parts() -> None:
     query = query_of([sw.sliding(1000, 1)], [sw.agg.count()], ["k"])
     rows: list[Row] = [{"k": k, "t": t, "x": 1} for k in "ab" for t in (0, 5000)]
@@ -151,6 +181,20 @@ def test_one_slice_in_very_many_instances_is_answered_in_parts() -> None:
     made = run(MergeSlices(query, schema_of(query)), sorted_by(table, "k", SLICE), 10)
     assert max(batch.num_rows for batch in made) < 50
     assert len(rows_of(made, ["k"])) == 4000
+
+
+def test_results_of_objects_are_made_in_smaller_parts(monkeypatch: Any) -> None:
+    monkeypatch.setattr(slices, "RESULTS", 1 << 18)
+    monkeypatch.setattr(slices, "OBJECTS", 30)
+    rows: list[Row] = [{"k": k, "t": t, "x": 1} for k in "abc" for t in range(100)]
+    for agg, largest in ((sw.agg.collect("x"), 30), (sw.agg.first("x"), 3 * 109)):
+        query = query_of([sw.sliding(10, 1)], [agg], ["k"])
+        table = pa.Table.from_batches(
+            run(CombineSlices(query, slices_schema(query)), table_of(rows), 500)
+        )
+        made = run(MergeSlices(query, schema_of(query)), sorted_by(table, "k", SLICE, PART), 500)
+        assert largest // 2 < max(batch.num_rows for batch in made) <= largest
+        assert sum(batch.num_rows for batch in made) == 3 * 109
 
 
 @settings(max_examples=60)

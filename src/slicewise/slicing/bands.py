@@ -37,7 +37,6 @@ from slicewise.slicing.store import (
     add_apart,
     add_events,
     fill_identity,
-    own_of,
 )
 from slicewise.slicing.triggers import INFINITY
 
@@ -353,7 +352,7 @@ class Bands:
     @staticmethod
     def of_runs(runs: Runs, kept: Store) -> Bands:
         """The slices of runs, by time."""
-        bands = Bands(kept.components, runs.start.dtype, own_of(kept.bounds))
+        bands = Bands(kept.components, runs.start.dtype, kept.own)
         bands.keys = runs.keys
         every = np.arange(runs.keys)
         places = runs.places(every)

@@ -275,7 +275,11 @@ class Operator:
         for track in self._tracks.values():
             track.know(len(self._keys))
         for track in self._takers:
-            track.add(numbered(self._plain(events)) if isinstance(track, OrderTrack) else events)
+            if isinstance(track, OrderTrack):
+                plain = self._plain(events)
+                track.add(numbered(plain) if track.store.own else plain)
+            else:
+                track.add(events)
         self._hand_out_fallen(columns)
         bad, error = refused_at_once(self, columns)
         if self._waiters:

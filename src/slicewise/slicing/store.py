@@ -44,6 +44,7 @@ class Store:
         self.merger = merger
         self.tree = Tree(runs) if eager else None
         self.components = share(bounds)
+        self.own = own_of(bounds)  # components of the user's own, which may raise errors
         self.states: list[States | None] = [None] * len(self.components)
         self.combines = 0
         # Aggregates, by number, that know events from a time on, and not those before it.
@@ -57,7 +58,6 @@ class Store:
         """
         older, newer = sliced.merged
         events = sliced.events
-        own = own_of(self.bounds)
         refused: Refused = {}
         for number, component in enumerate(self.components):
             algebra = component.algebra
@@ -70,7 +70,7 @@ class Store:
             S = self._room(number, component)
             if len(sliced.born):
                 fill_identity.specialise(algebra)(S, sliced.born)
-            if component in own:
+            if component in self.own:
                 refused |= _add_own(algebra, X, valid, sliced, S)
             elif sliced.begins is None:
                 add_events.specialise(algebra)(X, valid, sliced.slots, S)
@@ -94,7 +94,7 @@ class Store:
         """Take over other components; those that are new have seen no event."""
         known = dict(zip(self.components, self.states, strict=True))
         self.set_eager(eager=self.tree is not None)
-        self.bounds, self.components = list(bounds), share(bounds)
+        self.bounds, self.components, self.own = list(bounds), share(bounds), own_of(bounds)
         self.states = [None] * len(self.components)
         for number, component in enumerate(self.components):
             if component in known:

@@ -1,11 +1,15 @@
 """`sw.windowed` on bounded DataFrames.
 
-Three ways lead from rows to window instances, and a query takes the cheapest that serves all of
+Four ways lead from rows to window instances, and a query takes the cheapest that serves all of
 it, so that the input is read once:
 
 - *native*: Spark makes the slices of context-free windows with its own aggregates;
 - *combined*: Python makes them before the shuffle, for any aggregate that commutes;
-- *ordered*: rows are sorted by (key, time) and fed to an operator, for everything else.
+- *sliced*: for the others, rows are shuffled by key and slice, and Python makes slices of them in
+  the order of time;
+- *ordered*: rows are sorted by (key, time) and fed to an operator, for all other windows.
+
+In the first three a key with most of the rows keeps many tasks busy, and not only one.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Aggregate, Bound, Component, share
 from slicewise.slicing.events import names as names_of
 from slicewise.slicing.measures import check_window_columns
@@ -30,20 +35,21 @@ from slicewise.spark.frames import (
     check_time,
     checked,
     col,
+    microseconds,
     spark_type,
     tie_breakers,
 )
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, check_sendable, result_types
 from slicewise.spark.slices import CombineSlices, MergeSlices
-from slicewise.spark.states import SLICE, state_names, state_type
+from slicewise.spark.states import PART, SLICE, state_names, state_type
 from slicewise.windows import Fixed, Periodic, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-Way = Literal["native", "combined", "ordered"]
+Way = Literal["native", "combined", "sliced", "ordered"]
 
 
 @dataclass(frozen=True)
@@ -91,22 +97,25 @@ class Windowed:
     @property
     def way(self) -> Way:
         """The cheapest way that serves every window and every aggregate."""
-        return "ordered" if self.reasons() else "native" if self.is_native else "combined"
+        if self.dependent_windows:
+            return "ordered"
+        if self.dependent_aggs:
+            return "sliced"
+        return "native" if self.is_native else "combined"
 
-    def reasons(self) -> list[str]:
-        """Why rows must be sorted; empty when slices are enough."""
-        windows = [
+    @property
+    def dependent_windows(self) -> list[str]:
+        """Windows whose edges depend on the events, so that all rows of a key must be in order."""
+        return [
             w.name
             for w in self.query.windows
             if not context_free(w) or getattr(w, "axis", None) is not None
         ]
-        aggs = [a.output for a in self.query.aggs if not a.commutative]
-        found = []
-        if windows:
-            found.append(f"the edges of {', '.join(windows)} depend on the events")
-        if aggs:
-            found.append(f"{', '.join(aggs)} depend on the order of events")
-        return found
+
+    @property
+    def dependent_aggs(self) -> list[str]:
+        """Aggregates that depend on the order of events, so that rows of a slice must be in it."""
+        return [a.output for a in self.query.aggs if not a.commutative]
 
     @cached_property
     def is_native(self) -> bool:
@@ -163,15 +172,26 @@ class Windowed:
         fields += [StructField(name, bound, nullable=False) for name in ("start", "end")]
         kinds = result_types(self.bounds, query.types)
         fields += [
-            StructField(agg.output, spark_type(agg.output, kind))
-            for agg, kind in zip(query.aggs, kinds, strict=True)
+            StructField(agg.output, spark_type(agg.output, kind), self._nullable(made))
+            for agg, made, kind in zip(query.aggs, self.bounds, kinds, strict=True)
         ]
         return StructType(fields)
 
+    def _nullable(self, bound: Bound) -> bool:
+        """Whether results may be null: not if they are states as they are, such as counts.
+
+        Where a stream retracts an instance there is no result at all.
+        """
+        finish = bound.finish
+        plain = finish is not None and finish == parts.finish(parts.Itself, finish.type)
+        return self.frame.isStreaming or not plain
+
     def run(self) -> DataFrame:
         """The result, which Spark computes when it is asked for."""
-        if self.way == "ordered":
-            return self._ordered()
+        if self.way == "ordered" or (self.way == "sliced" and self.apart):
+            task = FeedOrdered(self.query, arrow_schema(self.schema))
+            check_sendable(task)
+            return self._in_order().mapInArrow(task, self.schema)
         if self.finished is not None:
             return self._native().select(*self.finished)
         merge = MergeSlices(
@@ -180,8 +200,14 @@ class Windowed:
         check_sendable(merge)
         slices = self._native() if self.way == "native" else self._combined()
         if not merge.apart:
-            slices = self._together(slices).sortWithinPartitions(*map(col, self.query.by), SLICE)
+            order = map(col, [*self.query.by, *self._slice_order])
+            slices = self._together(slices).sortWithinPartitions(*order)
         return slices.mapInArrow(merge, self.schema)
+
+    @property
+    def _slice_order(self) -> list[str]:
+        """The columns by which the slices of a key are sorted."""
+        return [SLICE, PART] if self.way == "sliced" else [SLICE]
 
     def _native(self) -> DataFrame:
         query = self.query
@@ -193,7 +219,7 @@ class Windowed:
         from pyspark.sql.types import LongType, StructField, StructType
 
         fields = [self.frame.schema[name] for name in self.query.by]
-        fields.append(StructField(SLICE, LongType()))
+        fields += [StructField(name, LongType()) for name in self._slice_order]
         for component, names in zip(self.components, state_names(self.components), strict=True):
             fields += [
                 StructField(name, spark_type(name, state_type(dtype)))
@@ -201,14 +227,23 @@ class Windowed:
             ]
         schema = StructType([StructField(f.name, f.dataType) for f in fields])
         combine = CombineSlices(self.query, arrow_schema(schema))
-        return self.frame.select(*map(col, self.columns)).mapInArrow(combine, schema)
+        rows = self._in_order() if self.way == "sliced" else self._rows()
+        return rows.mapInArrow(combine, schema)
 
-    def _ordered(self) -> DataFrame:
-        task = FeedOrdered(self.query, arrow_schema(self.schema))
-        check_sendable(task)
-        rows = self._together(self.frame.select(*map(col, self.columns)))
-        order = [*self.query.by, self.query.time, *self._ties()]
-        return rows.sortWithinPartitions(*map(col, order)).mapInArrow(task, self.schema)
+    def _rows(self) -> DataFrame:
+        return self.frame.select(*map(col, self.columns))
+
+    def _in_order(self) -> DataFrame:
+        """The rows of each key, or of each slice of a key, in one partition and sorted by time."""
+        query = self.query
+        if self.way == "sliced":
+            begin = native.slice_start(microseconds(self.frame, query.time), query.windows)
+            # Rows without a slice are in no window, and would all go to one task.
+            rows = self._rows().where(begin.isNotNull()).repartition(*map(col, query.by), begin)
+        else:
+            rows = self._together(self._rows())
+        order = [*query.by, query.time, *self._ties()]
+        return rows.sortWithinPartitions(*map(col, order))
 
     def _ties(self) -> list[str]:
         """Columns that order events of one time, where that matters: a DataFrame has no order."""

@@ -20,7 +20,7 @@ def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any)
         plan = Operator(windows=windows, aggs=aggs, time=time, by=by).explain().splitlines()
         kept = [line for line in plan if not line.startswith("Aggregates")]
         return _shown([*_streamed(made.query.by, made.columns), *kept], made.bounds)
-    ways = {"native": _native, "combined": _combined, "ordered": _ordered}
+    ways = {"native": _native, "combined": _combined, "sliced": _sliced, "ordered": _ordered}
     lines = ways[made.way](made)
     return _shown(lines, made.bounds)
 
@@ -81,10 +81,7 @@ def _native(made: Windowed) -> list[str]:
         else:
             lines.append("Slices cross to Python, where their states become results.")
     else:
-        lines.append(f"Spark sends the slices of {_keys(made.query.by)} to one partition, sorted.")
-        lines.append(
-            "Slices cross to Python, where a boundary aggregator (SBA) merges them to windows."
-        )
+        lines += _merged(made)
     return lines
 
 
@@ -92,21 +89,41 @@ def _combined(made: Windowed) -> list[str]:
     return [
         "Rows cross to Python before the shuffle, where a combiner makes one partial state per "
         "key and slice: a key with most of the rows does not pin a task.",
+        *_merged(made),
+    ]
+
+
+def _merged(made: Windowed) -> list[str]:
+    return [
         f"Spark sends the slices of {_keys(made.query.by)} to one partition, sorted.",
         "Slices cross to Python, where a boundary aggregator (SBA) merges them to windows.",
     ]
 
 
+def _sliced(made: Windowed) -> list[str]:
+    lines = [
+        f"States before the shuffle would not do: {', '.join(made.dependent_aggs)} depend on the "
+        "order of events.",
+        "Spark cuts time into slices at the edges of all windows, sends the rows of each slice of "
+        f"{_keys(made.query.by)} to one partition and sorts them by time: a key with most of the "
+        "rows does not pin a task.",
+    ]
+    crossing = f"The columns {', '.join(made.columns)} cross to Python, where"
+    if made.apart:
+        lines.append(f"{crossing} an operator makes results of them: each instance is one slice.")
+        return lines
+    lines.append(f"{crossing} a combiner makes one partial state per key and slice.")
+    return [*lines, *_merged(made)]
+
+
 def _ordered(made: Windowed) -> list[str]:
-    lines = [f"Slices before the shuffle are not enough: {reason}." for reason in made.reasons()]
-    lines.append(
-        f"Spark sends all rows of {_keys(made.query.by)} to one partition and sorts them by time."
-    )
-    lines.append(
+    return [
+        f"Slices are not enough: the edges of {', '.join(made.dependent_windows)} depend on the "
+        "events.",
+        f"Spark sends all rows of {_keys(made.query.by)} to one partition and sorts them by time.",
         f"The columns {', '.join(made.columns)} cross to Python, where an operator takes them "
-        "batch by batch and merges slices by a boundary aggregator (SBA)."
-    )
-    return lines
+        "batch by batch and merges slices by a boundary aggregator (SBA).",
+    ]
 
 
 def _shown(lines: Sequence[str], bounds: Sequence[Bound]) -> str:

@@ -120,17 +120,21 @@ def slices(
 
 
 def slice_start(time: Column, windows: Sequence[Window]) -> Column:
-    """The last edge at or before a time; null where there is none."""
+    """The last edge at or before a time; null where there is none.
+
+    Where there are more than a few edges, only those of the shortest steps count.
+    """
     from pyspark.sql import functions as F
 
     edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
+    steps, phases = edges.steps[:PROGRESSIONS].tolist(), edges.phases[:PROGRESSIONS].tolist()
+    singles = edges.singles[: PROGRESSIONS - len(steps)].tolist()
     found = [
         time - F.pmod(time - F.lit(phase), F.lit(step).cast("bigint"))
-        for step, phase in zip(edges.steps.tolist(), edges.phases.tolist(), strict=True)
+        for step, phase in zip(steps, phases, strict=True)
     ]
-    singles = edges.singles.tolist()
     if not found:
-        inside = (time >= F.lit(singles[0])) & (time < F.lit(singles[-1]))
+        inside = (time >= F.lit(singles[0])) & (time < F.lit(edges.singles.tolist()[-1]))
         found += [F.when(inside, F.lit(singles[0]).cast("bigint"))]
     found += [F.when(time >= F.lit(single), F.lit(single).cast("bigint")) for single in singles]
     if len(found) == 1:

@@ -31,7 +31,7 @@ FEWEST = 1 << 10
 
 
 class KeyOrdered(Operator):
-    """An operator whose events come in the order of time within each key."""
+    """An operator whose events come in the order of time within each key, where that matters."""
 
     def __init__(self, query: Query) -> None:
         super().__init__(

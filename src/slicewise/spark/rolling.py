@@ -3,7 +3,10 @@
 Rows are sorted by (key, time) and pass through Python once, batch after batch. Each batch takes
 along the rows before it that its windows reach back to, so nothing else is carried. When all spans
 are lengths of time, the rows of a key are cut into ranges of time, each with the rows before it
-that its windows need; then a single key keeps all cores busy.
+that its windows need; then a single key keeps all cores busy, if its rows reach over several
+ranges. Shorter ranges would be more tasks for such a key, and more rows twice for every other one:
+with 4 spans a range instead of 16 all queries took about a tenth longer. Which keys have most of
+the rows, and how far back they go, is not known without a job.
 
 Cut rows are sorted by one number: the bucket of their key and range, then how far into the range
 they are. Spark sorts one number by its digits, and rows by several columns by comparing them, which

@@ -1,8 +1,9 @@
 """Slices before the shuffle, and windows after it, for windows whose edges are known.
 
 A combiner makes states per (key, slice) of each input partition, so a key with most of the rows
-costs no more than its slices; Spark itself does the same for aggregates it knows (`native`). The
-slices of a key then meet in one partition, sorted, and are merged into window instances.
+costs no more than its slices; Spark itself does the same for aggregates it knows (`native`). Where
+the order of events matters, all rows of a slice come to one combiner, in order. The slices of a key
+then meet in one partition, sorted, and are merged into window instances.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from slicewise.slicing.triggers import (
 )
 from slicewise.spark.blame import Traced, blaming
 from slicewise.spark.frames import conformed, joined
+from slicewise.spark.ordered import KeyOrdered
 from slicewise.spark.query import Query, retyped
-from slicewise.spark.states import SLICE, folded, packed, state_names, unpacked
+from slicewise.spark.states import PART, SLICE, folded, packed, state_names, unpacked
 from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
@@ -39,13 +41,18 @@ if TYPE_CHECKING:
 
 # Slices that a combiner keeps before it hands them on.
 KEPT = 1 << 17
-# Results that are made at a time.
+# Results that are made at a time, and where states are objects: each may be a list of values.
 RESULTS = 1 << 18
+OBJECTS = 1 << 13
 
 
 @dataclass(frozen=True)
 class CombineSlices:
-    """From partitions in any order to states of (key, slice), some more than once."""
+    """From partitions to states of (key, slice), some more than once.
+
+    Rows come in any order, or by (key, time) if that matters; `PART` keeps it among the states of
+    one slice.
+    """
 
     query: Query
     schema: pa.Schema
@@ -53,20 +60,23 @@ class CombineSlices:
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
-        fed: Traced[Operator] | None = None
+        fed: Traced[KeyOrdered] | None = None
+        part = 0
         for rows in joined(batches):
-            fed = fed or Traced(self.query, operator_of)
-            fed.work(self.query.read(rows), Operator.process)
+            fed = fed or Traced(self.query, KeyOrdered)
+            fed.work(self.query.read(rows), KeyOrdered.take)
             if next(iter(fed.operator._tracks.values())).live > KEPT:
-                yield from self._slices(fed.operator)
-                fed = None
+                yield from self._slices(fed.operator, part)
+                fed, part = None, part + 1
         if fed is not None:
-            yield from self._slices(fed.operator)
+            yield from self._slices(fed.operator, part)
 
-    def _slices(self, operator: Operator) -> Iterator[pa.RecordBatch]:
+    def _slices(self, operator: Operator, part: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         (track,) = operator._tracks.values()
+        if not track.live:
+            return  # no row had a usable time
         runs, store = track.runs, track.store
         sizes = runs.size[: runs.keys]
         codes = np.repeat(np.arange(runs.keys), sizes)
@@ -75,6 +85,7 @@ class CombineSlices:
         slots = runs.slot[places]
         columns = dict(zip(operator.by, key_columns(operator, codes), strict=True))
         columns[SLICE] = pa.array(runs.start[places])
+        columns[PART] = pa.array(np.full(len(places), part))
         for states, names in zip(store.states, state_names(store.components), strict=True):
             # A count of a column without nulls is that of the rows.
             for name, array in zip(names, states or (runs.rows,), strict=True):
@@ -82,14 +93,9 @@ class CombineSlices:
         yield from conformed(columns, self.schema)
 
 
-def operator_of(query: Query) -> Operator:
-    """An operator that makes the slices of a query."""
-    return Operator(windows=query.windows, aggs=query.aggs, time=query.time, by=query.by)
-
-
 @dataclass(frozen=True)
 class MergeSlices:
-    """From slices sorted by (key, slice) to window instances.
+    """From slices sorted by (key, slice), and by part if order matters, to window instances.
 
     With `apart` each row is the only slice of its instances, so no order is needed.
     """
@@ -112,6 +118,8 @@ class Merging:
         self.by = task.query.by
         self.bounds: list[Bound] = self.query.bounds()
         self.components: list[Component] = share(self.bounds)
+        compiled = all(component.algebra.compiled for component in self.components)
+        self.most = RESULTS if compiled else min(RESULTS, OBJECTS)  # results at a time
         every = share(task.query.bounds())
         names = state_names(every)
         self.columns: list[list[str]] = []
@@ -167,7 +175,7 @@ class Merging:
     def _answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
         """What closes: everything of keys that are complete, up to `high` of the last one.
 
-        It is made in parts of about `RESULTS` rows: sparse slices can be in very many instances.
+        It is made in parts of about `most` rows: sparse slices can be in very many instances.
         """
         lows = np.full(slices.keys, BEGINNING, np.int64)
         highs = np.full(slices.keys, INFINITY, np.int64)
@@ -177,12 +185,12 @@ class Merging:
         begin = 0
         while begin < slices.keys:
             done = ends[begin - 1] if begin else 0
-            stop = max(begin + 1, int(np.searchsorted(ends, done + RESULTS, side="right")))
+            stop = max(begin + 1, int(np.searchsorted(ends, done + self.most, side="right")))
             part = slice(begin, stop)
             # Room for all that may be found, or else it would be looked for twice.
-            slices.runs.listed = min(int(ends[stop - 1] - done), 2 * RESULTS)
-            if stop == begin + 1 and ends[begin] - done > RESULTS:
-                pieces = int((ends[begin] - done) // RESULTS) + 1
+            slices.runs.listed = min(int(ends[stop - 1] - done), 2 * self.most)
+            if stop == begin + 1 and ends[begin] - done > self.most:
+                pieces = int((ends[begin] - done) // self.most) + 1
                 bounds = slices.points(begin, lows[begin], highs[begin], self.reach, pieces)
                 for point, after in pairwise(bounds):
                     once = np.array([point]), np.array([after])

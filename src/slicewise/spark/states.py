@@ -13,12 +13,14 @@ from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, load, store
 from slicewise.columns import Column
+from slicewise.errors import CapabilityError
 from slicewise.slicing.store import fill_identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SLICE = "__slice"
+PART = "__part"  # orders the states of one slice, where there is more than one
 
 
 def state_names(components: Sequence[Component]) -> list[list[str]]:
@@ -44,9 +46,26 @@ def packed(array: np.ndarray) -> pa.Array:
     import pyarrow as pa
 
     if array.dtype == object:
-        return pa.array([pickle.dumps(state, protocol=5) for state in array], pa.binary())
+        return pa.array(_pickles(array), pa.binary())
     # The same bits: `unpacked` casts them back.
     return pa.array(array.astype(np.int64) if array.dtype.kind == "u" else array)
+
+
+def _pickles(states: np.ndarray) -> list[bytes]:
+    """Objects as bytes; classes of a script or of a notebook cell go along, if there are any."""
+    from pyspark import cloudpickle
+
+    try:
+        return [pickle.dumps(state, protocol=5) for state in states]
+    except Exception:
+        pass
+    try:
+        return [cloudpickle.dumps(state, protocol=5) for state in states]  # type: ignore[no-untyped-call]  # pyspark gives no types
+    except Exception as error:
+        raise CapabilityError(
+            f"States go from one task of Spark to another, and a {type(states[0]).__name__!r} "
+            f"cannot: {error}. Let states be plain values."
+        ) from error
 
 
 def unpacked(algebra: Algebra, arrays: Sequence[pa.Array | pa.ChunkedArray]) -> States:
