@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 from collections import namedtuple
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.columns import Column
@@ -253,6 +256,47 @@ def test_division_by_zero_is_an_error_compiled_or_not() -> None:
 
 
 # Interpreted ones, with the reason.
+
+
+EDGES = st.sampled_from([0, 1, 2, 3, 2**31, 2**32, 3037000500, 2**61, 2**62, 2**63 - 1, -(2**63)])
+
+
+class Polynomial(sw.Aggregate):
+    """Every operator that is checked, on whole numbers."""
+
+    def identity(self) -> Any:
+        return 0
+
+    def lift(self, x: Any, y: Any) -> Any:
+        made = x * y
+        made -= y - x
+        return made * 1
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        older += newer
+        return older
+
+    def lower(self, state: Any) -> Any:
+        return state
+
+
+@given(st.lists(st.tuples(EDGES, EDGES), min_size=1, max_size=4))
+def test_whole_numbers_that_do_not_fit_are_an_error_and_never_wrap(
+    pairs: list[tuple[int, int]],
+) -> None:
+    def fits(numbers: list[int]) -> bool:
+        return all(-(2**63) <= number < 2**63 for number in numbers)
+
+    steps = [[x * y, y - x, x * y - (y - x)] for x, y in pairs]
+    sums = list(accumulate(made[-1] for made in steps))
+    agg = Polynomial("x", "y")
+    assert agg.how(INT, INT) == "compiled"
+    columns = [pa.array(values, INT) for values in zip(*pairs, strict=True)]
+    if fits([*chain(*steps), *sums]):
+        assert run_bound(agg, columns) == sums[-1]
+    else:
+        with pytest.raises(OverflowError, match=r"^A whole number does not fit 64 bits\."):
+            run_bound(agg, columns)
 
 
 class Letters(sw.Aggregate):

@@ -26,7 +26,7 @@ from slicewise.codegen.cache import module_from
 from slicewise.codegen.kernel import header, kernel
 from slicewise.codegen.prelude import load, lower
 from slicewise.codegen.product import Finish
-from slicewise.codegen.writer import NotCompilableError, Writer, casts
+from slicewise.codegen.writer import IMPORT_CHECKED, NotCompilableError, Writer, casts
 from slicewise.columns import Column, storage
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ def _algebra(
     methods = ["identity", "lift", "combine", "lower"]
     if aggregate.invertible:
         methods.append("invert")
-    source, constructor = Writer(aggregate).write(methods)
-    source = f"{DECORATOR}\n\n{source}"
+    source, constructor = Writer(aggregate, checked=True).write(methods)
+    source = f"{IMPORT_CHECKED}\n\n{DECORATOR}\n\n{source}"
     inputs = [from_dtype(storage(kind)) for kind in types]
     try:
         dtypes, result = _infer(source, constructor, inputs)

@@ -17,8 +17,13 @@ import numpy as np
 from slicewise.codegen import prelude
 from slicewise.codegen.kernel import bare_function, binding
 
+# Whole numbers that do not fit 64 bits are an error where these stand for operators.
+CHECKED = {ast.Add: "added", ast.Sub: "subtracted", ast.Mult: "multiplied"}
+IMPORT_CHECKED = f"from slicewise.codegen.checked import {', '.join(CHECKED.values())}"
+
 RESERVED = prelude.NAMES | {
-    *("algebra", "jit", "kernel", "named_tuple", "lift_value", "as_state", "scalars")
+    *("algebra", "jit", "kernel", "named_tuple", "lift_value", "as_state", "scalars"),
+    *CHECKED.values(),
 }
 
 
@@ -59,10 +64,14 @@ def _cast(dtype: str) -> str:
 
 
 class Writer:
-    """Writes methods of `owner` as the functions of a module."""
+    """Writes methods of `owner` as the functions of a module.
 
-    def __init__(self, owner: Any) -> None:
-        self.owner = owner
+    With `checked` whole numbers that do not fit are an error; the module then needs
+    `IMPORT_CHECKED`.
+    """
+
+    def __init__(self, owner: Any, *, checked: bool = False) -> None:
+        self.owner, self.checked = owner, checked
         self.surroundings: dict[str, str] = {}
         self.functions: dict[str, str] = {}
 
@@ -108,6 +117,8 @@ class Writer:
             receiver = tree.args.args.pop(0).arg
             tree = self._without_self(tree, receiver)
         self._surround(function, tree)
+        if self.checked:
+            tree = Checks().visit(tree)
         tree.decorator_list = [ast.Name("algebra", ast.Load())]
         del self.functions[name]
         self.functions[name] = ast.unparse(ast.fix_missing_locations(tree))
@@ -169,6 +180,27 @@ class Writer:
                 self._function(value, name, drop_self=False)
             else:
                 self._bind(name, value)
+
+
+class Checks(ast.NodeTransformer):
+    """Calls in place of the operators of `CHECKED`."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        constant = isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant)
+        if constant or type(node.op) not in CHECKED:
+            return node
+        return self._call(node.op, node.left, node.right)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name) or type(node.op) not in CHECKED:
+            return node
+        before = ast.Name(node.target.id, ast.Load())
+        return ast.Assign([node.target], self._call(node.op, before, node.value))
+
+    def _call(self, op: ast.operator, left: ast.expr, right: ast.expr) -> ast.Call:
+        return ast.Call(ast.Name(CHECKED[type(op)], ast.Load()), [left, right], [])
 
 
 def _is_static(decorator: ast.expr) -> bool:
