@@ -270,7 +270,7 @@ class Polynomial(sw.Aggregate):
     def lift(self, x: Any, y: Any) -> Any:
         made = x * y
         made -= y - x
-        return made * 1
+        return made * 3 + 1
 
     def combine(self, older: Any, newer: Any) -> Any:
         older += newer
@@ -287,8 +287,9 @@ def test_whole_numbers_that_do_not_fit_are_an_error_and_never_wrap(
     def fits(numbers: list[int]) -> bool:
         return all(-(2**63) <= number < 2**63 for number in numbers)
 
-    steps = [[x * y, y - x, x * y - (y - x)] for x, y in pairs]
-    sums = list(accumulate(made[-1] for made in steps))
+    made = [(x * y, y - x, x * y - (y - x)) for x, y in pairs]
+    steps = [[*parts, parts[-1] * 3, parts[-1] * 3 + 1] for parts in made]
+    sums = list(accumulate(parts[-1] for parts in steps))
     agg = Polynomial("x", "y")
     assert agg.how(INT, INT) == "compiled"
     columns = [pa.array(values, INT) for values in zip(*pairs, strict=True)]

@@ -1,7 +1,12 @@
 """Sums, differences and products in compiled code of users: whole numbers never wrap.
 
 Numba checks no addition, and goes on from the other end where a result does not fit 64 bits. Python
-has integers of any size, so here that is an error. Floats are added as they are.
+has integers of any size, so here that is an error. Floats are added as they are. What wraps is
+computed without a sign: of whole numbers with one the compiler takes for granted that nothing does,
+and would leave out the check.
+
+Machine code is kept under the text of what calls these functions, and not under theirs: they need
+other names when they come to do something else.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ def add(a: Any, b: Any) -> Callable[[Any, Any], Any]:
 
     def checked(a: Any, b: Any) -> Any:
         one, other = np.int64(a), np.int64(b)
-        total = one + other
+        total = np.int64(np.uint64(one) + np.uint64(other))
         if ((one ^ total) & (other ^ total)) < 0:
             raise OverflowError(TOO_LARGE)
         return total
@@ -56,7 +61,7 @@ def subtract(a: Any, b: Any) -> Callable[[Any, Any], Any]:
 
     def checked(a: Any, b: Any) -> Any:
         one, other = np.int64(a), np.int64(b)
-        rest = one - other
+        rest = np.int64(np.uint64(one) - np.uint64(other))
         if ((one ^ other) & (one ^ rest)) < 0:
             raise OverflowError(TOO_LARGE)
         return rest
@@ -73,7 +78,8 @@ def multiply(a: Any, b: Any) -> Callable[[Any, Any], Any]:
 
     def checked(a: Any, b: Any) -> Any:
         one, other = np.int64(a), np.int64(b)
-        product, about = one * other, np.float64(one) * np.float64(other)
+        product = np.int64(np.uint64(one) * np.uint64(other))
+        about = np.float64(one) * np.float64(other)
         # What wraps once has the other sign.
         if abs(about) >= 2.0**62 and (abs(about) >= 2.0**64 or (product < 0) != (about < 0.0)):
             raise OverflowError(TOO_LARGE)
