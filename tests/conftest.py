@@ -14,3 +14,6 @@ settings.load_profile("ci" if os.environ.get("CI", "").lower() in ("1", "true") 
 # Otherwise Spark starts its workers with the first python3 in PATH, which may lack the packages.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+# Java programs that live for seconds are quicker without the slower, better compiler.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
