@@ -6,7 +6,7 @@ a null are the rows of the slice and take no room of their own until the first n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -260,14 +260,25 @@ def _add_own(
 ) -> Refused:
     """Add the events of a batch, but for those that raise an error: they are returned."""
     if sliced.begins is not None:
-        before = [array[sliced.slots] for array in S]
+        undo = _undoing(S, sliced.slots)
         try:
             add_ranges.specialise(algebra)(X, valid, sliced.slots, sliced.begins, S)
             return {}
         except Exception:
-            for array, old in zip(S, before, strict=True):
-                array[sliced.slots] = old
+            undo()
     return add_apart(algebra, X, valid, sliced.slot_of_each(), S)
+
+
+def _undoing(S: States, slots: np.ndarray) -> Callable[[], None]:
+    """Gives the states of these slots, as they are now, back to them."""
+    chosen: Any = slots if len(slots) < len(S[0]) else slice(None)  # whichever is less to keep
+    before = [array[chosen].copy() for array in S]
+
+    def undo() -> None:
+        for array, old in zip(S, before, strict=True):
+            array[chosen] = old
+
+    return undo
 
 
 def add_apart(
@@ -277,13 +288,12 @@ def add_apart(
 
     Where one does the events are halved, and each half begins from the states before it.
     """
-    before = [array[slots] for array in S]
+    undo = _undoing(S, slots)
     try:
         add_events.specialise(algebra)(X, valid, slots, S)
         return {}
     except Exception as error:
-        for array, old in zip(S, before, strict=True):
-            array[slots] = old
+        undo()
         if len(slots) == 1:
             return {first: error}
     refused: Refused = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from slicewise.codegen.prelude import combine, load, store
 from slicewise.columns import Column
 from slicewise.errors import CapabilityError
 from slicewise.slicing.store import fill_identity
+from slicewise.spark.query import pickled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,14 +55,10 @@ def packed(array: np.ndarray) -> pa.Array:
 
 def _pickles(states: np.ndarray) -> list[bytes]:
     """Objects as bytes; classes of a script or of a notebook cell go along, if there are any."""
-    from pyspark import cloudpickle
-
-    try:
+    with suppress(Exception):
         return [pickle.dumps(state, protocol=5) for state in states]
-    except Exception:
-        pass
     try:
-        return [cloudpickle.dumps(state, protocol=5) for state in states]  # type: ignore[no-untyped-call]  # pyspark gives no types
+        return [pickled(state) for state in states]
     except Exception as error:
         raise CapabilityError(
             f"States go from one task of Spark to another, and a {type(states[0]).__name__!r} "
