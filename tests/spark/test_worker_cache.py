@@ -70,3 +70,18 @@ def test_a_fresh_worker_compiles_nothing_again(
     assert compiled > 0
     assert loaded > 0
     assert again == 0
+
+
+def test_workers_of_our_daemon_begin_with_what_they_need(spark: Any, monkeypatch: Any) -> None:
+    def loaded(batches: Iterator[Any]) -> Iterator[Any]:
+        import sys
+
+        import pyarrow as pa
+
+        names = ["numba", "pandas", "slicewise.slicing.operator"]
+        yield pa.RecordBatch.from_pydict({"known": [name in sys.modules for name in names]})
+
+    # A daemon of its own, to whose workers nothing of ours was ever sent.
+    monkeypatch.setitem(spark.sparkContext.environment, "FRESH", "daemon")
+    found = spark.range(1).mapInArrow(loaded, "known boolean").collect()
+    assert [row["known"] for row in found] == [True, True, True]
