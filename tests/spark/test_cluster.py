@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 MASTER = sys.argv[1]
 builder = SparkSession.builder.config("spark.sql.shuffle.partitions", "2")
+builder = builder.config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1")
 if MASTER == "connect":
     spark = builder.remote("local[2]").getOrCreate()
     assert "connect" in type(spark).__module__

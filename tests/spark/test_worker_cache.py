@@ -83,5 +83,5 @@ def test_workers_of_our_daemon_begin_with_what_they_need(spark: Any, monkeypatch
 
     # A daemon of its own, to whose workers nothing of ours was ever sent.
     monkeypatch.setitem(spark.sparkContext.environment, "FRESH", "daemon")
-    found = spark.range(1).mapInArrow(loaded, "known boolean").collect()
+    found = spark.range(0, 1, 1, 1).mapInArrow(loaded, "known boolean").collect()
     assert [row["known"] for row in found] == [True, True, True]
