@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 # States of a block stay in the processor's cache until they are results. Python objects may be
 # as large as their window, so few of them are alive at a time.
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 OBJECTS = 1 << 8
 # States that become results at a time: they stay in the cache that is nearest.
 TILE = 1 << 10
