@@ -104,40 +104,44 @@ KEYS = {
 }
 
 
-QUESTIONS: list[tuple[Any, Any]] = [
-    (sw.sliding(20, 10), sw.agg.sum("x")),
-    (sw.sliding(20, 10), sw.agg.median("x")),
-    (sw.sliding(20, 10), sw.agg.collect("x")),
-    (sw.session(6), sw.agg.sum("x")),
-    ("rolling", sw.agg.sum("x")),
-]
-BY_NUMBER: list[list[str]] = []
+def numbered(frame: Any) -> Any:
+    """The events with a key `n`: 0, 1 and null."""
+    number = F.when(F.col("s") == "p", 0).when(F.col("s") == "q", 1)
+    return frame.withColumn("n", number.cast("int"))
 
 
-def answers_by(given: Any, by: str) -> list[list[str]]:
-    """The answers without their keys, in an order of their own."""
-    answers = []
-    for windows, agg in QUESTIONS:
-        if windows == "rolling":
-            made = sw.rolling(given, by=by, time="t", over=[20], aggs=agg).select("id", "x_sum_20")
-            answers.append(sorted(str(tuple(row)) for row in made.collect()))
-            continue
-        made = sw.windowed(given, by=by, time="t", windows=windows, aggs=agg)
-        assert made.schema[by].dataType == given.schema[by].dataType
-        answers.append(sorted(str(tuple(row)[1:]) for row in made.collect()))
-    return answers
+def answers_by(given: Any, by: str) -> dict[str, list[str]]:
+    """The answers of each way to compute them, without their keys and in an order of their own."""
+    made = {
+        f"{window.name}: {agg!r}": sw.windowed(given, by=by, time="t", windows=window, aggs=agg)
+        for window, agg in (
+            (sw.sliding(20, 10), sw.agg.sum("x")),
+            (sw.sliding(20, 10), sw.agg.median("x")),
+            (sw.sliding(20, 10), sw.agg.collect("x")),
+            (sw.session(6), sw.agg.sum("x")),
+        )
+    }
+    for windowed in made.values():
+        assert windowed.schema[by].dataType == given.schema[by].dataType
+    rolled = sw.rolling(given, by=by, time="t", over=[20], aggs=sw.agg.sum("x"))
+    made["rolling"] = rolled.select("n", "id", "x_sum_20")
+    return {way: sorted(str(tuple(row)[1:]) for row in f.collect()) for way, f in made.items()}
+
+
+@pytest.fixture(scope="module")
+def by_number(spark: Any) -> dict[str, list[str]]:
+    """What keys of any type are compared with."""
+    return answers_by(numbered(frame_of(spark, events(40, seed=1))), "n")
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_keys_may_be_of_any_plain_type(frame: Any, kind: str) -> None:
-    number = F.when(F.col("s") == "p", 0).when(F.col("s") == "q", 1)  # and null
-    given = frame.withColumn("n", number.cast("int")).withColumn("key", F.expr(KEYS[kind]))
+def test_keys_may_be_of_any_plain_type(
+    frame: Any, kind: str, by_number: dict[str, list[str]]
+) -> None:
+    given = numbered(frame).withColumn("key", F.expr(KEYS[kind]))
     if kind != "double":
         given = given.withColumn("key", F.expr("if(n is null, null, key)"))
-    if not BY_NUMBER:  # the same for every type
-        BY_NUMBER.extend(answers_by(given, "n"))
-    for question, found, wanted in zip(QUESTIONS, answers_by(given, "key"), BY_NUMBER, strict=True):
-        assert found == wanted, question
+    assert answers_by(given, "key") == by_number
 
 
 def test_decimals_and_integers_are_exact(spark: Any) -> None:

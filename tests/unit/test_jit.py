@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from slicewise.codegen import jit
-from slicewise.codegen.jit import OwnNames
+from slicewise.codegen.algebra import NOTHING
+from slicewise.codegen.jit import OwnNames, without_cycles
+from slicewise.grouping import pick
 
 
 def test_two_processes_that_save_at_once_do_not_mix_their_code(tmp_path: Path) -> None:
@@ -31,6 +34,29 @@ def test_two_processes_that_save_at_once_do_not_mix_their_code(tmp_path: Path) -
     assert files(tmp_path).load("float64") == "code for floats"
     # The other may have to be compiled again; it is never the wrong one.
     assert files(tmp_path).load("int64") in (None, "code for integers")
+
+
+def test_nobody_looks_for_cycles_of_objects_while_code_is_made() -> None:
+    compiled: Any = pick.specialise(NOTHING)
+    assert hasattr(compiled.compile, "__wrapped__")
+    seen = []
+
+    def failing() -> None:
+        seen.append(gc.isenabled())
+        raise ValueError
+
+    assert gc.isenabled()
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no words
+        without_cycles(failing)()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with pytest.raises(ValueError):  # noqa: PT011
+            without_cycles(failing)()
+        assert not gc.isenabled()  # who turned it off keeps it off
+    finally:
+        gc.enable()
+    assert seen == [False, False]
 
 
 def files(folder: Path) -> Any:

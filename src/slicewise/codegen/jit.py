@@ -45,7 +45,7 @@ def jit(**options: Any) -> Callable[[FunctionType], Any]:
 
 
 def without_cycles(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, while which nobody looks for cycles of objects."""
+    """The same function; nobody looks for cycles of objects while it runs."""
 
     @wraps(function)
     def called(*given: Any) -> Any:
