@@ -8,17 +8,34 @@ begins at once, and all of them share the memory of the modules:
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from pyspark.daemon import manager
 
+
+def prepare() -> None:
+    """Import and set up what every worker would import and set up on its own."""
+    import numba
+    import pandas  # noqa: F401
+    import pyspark.worker
+
+    import slicewise.codegen.jit
+    import slicewise.slicing.operator
+    import slicewise.spark.rolling_stream
+    import slicewise.spark.windowed_stream  # noqa: F401
+
+    numba.njit(lambda: 0)()  # the compiler sets itself up when it is first used
+    # Spark tells each worker to forget what it knows of folders and zip files, which reads every
+    # zip file again, once for each package of it: better forgotten here.
+    sys.path_importer_cache.clear()
+    # Workers look for garbage after every task: none is here, and looking copies shared memory.
+    gc.collect()
+    gc.freeze()
+
+
 if __name__ == "__main__":
     # Spark starts processes for other purposes too, one by one.
     if sys.argv[1:] == ["pyspark.worker"]:
-        import pandas  # noqa: F401
-
-        import slicewise.codegen.jit
-        import slicewise.slicing.operator
-        import slicewise.spark.rolling_stream
-        import slicewise.spark.windowed_stream  # noqa: F401
+        prepare()
     manager()
