@@ -19,3 +19,6 @@ os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 # on a local disk start `chmod` for every file, which is quicker without a helper in between.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
+# Also for programs that start a Spark of their own: documents, examples, scripts.
+DAEMON = "--conf spark.python.daemon.module=slicewise.spark.daemon pyspark-shell"
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", DAEMON)

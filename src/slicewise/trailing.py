@@ -39,7 +39,7 @@ from slicewise.codegen.product import by_tiles
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.grouping import Groups, encode, group, read_only, room
-from slicewise.mergers.sba import event
+from slicewise.mergers.sba import item
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
 from slicewise.trailing_bounds import Block, Bounds
@@ -156,11 +156,18 @@ class Sweep:
     ) -> None:
         self.bounds, self.windows = bounds, windows
         self.kept = share(bounds)
+        given = [read(component, columns, windows.size) for component in self.kept]
+        # Masks for all or for none, since each mixture would be compiled on its own.
+        whole = None
+        if any(valid is not None for _, valid in given):
+            whole = np.ones(windows.size, np.bool_)
         self.inputs = []
-        for component in self.kept:
-            X, valid = read(component, columns, windows.size)
-            valid = None if valid is None else read_only(valid)
-            self.inputs.append((component.algebra, tuple(map(read_only, X)), valid))
+        for component, (X, valid) in zip(self.kept, given, strict=True):
+            mask = whole if valid is None else valid
+            arrays = tuple(map(read_only, X))
+            self.inputs.append(
+                (component.algebra, arrays, None if mask is None else read_only(mask))
+            )
         wanted = [
             (bound.finish, [place_of(c, self.kept) for c in bound.components])
             for bound in bounds
@@ -305,7 +312,7 @@ def roll(
         middle = not_below(boundary, firsts, i, stop)
         end = not_below(boundary + 1, firsts, middle, stop)
         for k in range(i, end):
-            newer = combine(newer, event(X, valid, begin + k))
+            newer = combine(newer, item(X, valid, None, begin + k))
             store(states, k, newer)
         if len(ends) > 0:
             for k in range(end - 2, i - 1, -1):
@@ -365,8 +372,8 @@ def put_steady(suffixes: Any, first: int, states: Any, end: int, size: int) -> N
 @kernel
 def put_suffixes(X: Any, valid: Any, first: int, end: int, suffixes: Any) -> None:
     """The states of the rows from each one on until `end`, those from `first` on first."""
-    suffix = event(X, valid, end - 1)
+    suffix = item(X, valid, None, end - 1)
     store(suffixes, end - 1 - first, suffix)
     for j in range(end - 2, first - 1, -1):
-        suffix = combine(event(X, valid, j), suffix)
+        suffix = combine(item(X, valid, None, j), suffix)
         store(suffixes, j - first, suffix)

@@ -221,7 +221,8 @@ def test_compiled_mergers_equal_compiled_recalc(
     X = (np.array(data.draw(st.lists(st.sampled_from(values), min_size=size, max_size=size))),)
     X = (X[0].astype(algebra.dtypes[0]),)
     valid = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), bool)
-    for mask in (None, valid):
+    # Whether there is a mask matters to the driver, which is the same for every algebra.
+    for mask in (None, valid) if isinstance(flat, Affine) else (valid,):
         expected = drive(Recalc, algebra, X, mask, length, every)
         for one, other in zip(expected, drive(cls, algebra, X, mask, length, every)):
             np.testing.assert_array_equal(one, other)

@@ -28,7 +28,6 @@ def spark() -> Iterator[Any]:
             SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.python.daemon.module", "slicewise.spark.daemon")
             .config("spark.sql.shuffle.partitions", "3")
             # A zone with changes to and from summer time, far from UTC.
             .config("spark.sql.session.timeZone", "America/New_York")

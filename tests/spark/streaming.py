@@ -81,14 +81,15 @@ class Ran:
         return [row for batch in self.batches for row in batch]
 
 
-def run(frame: Any, checkpoint: Path) -> Ran:
-    """Run a query over all files that are there."""
+def run(frame: Any, checkpoint: Path, *, rows: bool = True) -> Ran:
+    """Run a query over all files that are there; without `rows` nothing is done with its rows."""
     batches: list[list[Row]] = []
 
     def keep(batch: Any, number: int) -> None:
         batches.append([plain(row) for row in batch.collect()])
 
-    writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(checkpoint))
+    writer = frame.writeStream.option("checkpointLocation", str(checkpoint))
+    writer = writer.foreachBatch(keep) if rows else writer.format("noop")
     query = writer.trigger(availableNow=True).start()
     try:
         query.awaitTermination(300)

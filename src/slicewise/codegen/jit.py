@@ -44,6 +44,11 @@ def jit(**options: Any) -> Callable[[FunctionType], Any]:
     return compiling
 
 
+def inner(**options: Any) -> Callable[[FunctionType], Any]:
+    """Like `jit`, for what only compiled functions call: without the way in from Python."""
+    return jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+
+
 def without_cycles(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function; nobody looks for cycles of objects while it runs."""
 

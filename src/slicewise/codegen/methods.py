@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # User code divides by zero as Python does: with an error, compiled or not. It must be said: the
 # default is to do as the calling kernel does.
-DECORATOR = 'algebra = jit(error_model="python")'
+DECORATOR = 'algebra = inner(error_model="python")'
 
 Definition = tuple[Algebra, np.dtype[Any] | None] | str
 

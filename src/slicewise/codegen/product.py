@@ -96,7 +96,7 @@ def by_tiles(
     text, calls, at = [], [], 0
     firsts = list(accumulate((len(algebra.dtypes) for algebra in algebras), initial=0))
     for k, (algebra, (first, stop)) in enumerate(zip(algebras, pairwise(firsts), strict=True)):
-        place, name = step.specialise(algebra).__module__, step.__name__
+        place, name = step.place(algebra), step.__name__
         text.append(f"from {place} import {name} as {name}_{k}\n")
         if algebra.constructor:
             place, name = algebra_module(algebra).__name__, algebra.constructor

@@ -22,7 +22,7 @@ CHECKED = {ast.Add: "added", ast.Sub: "subtracted", ast.Mult: "multiplied"}
 IMPORT_CHECKED = f"from slicewise.codegen.checked import {', '.join(CHECKED.values())}"
 
 RESERVED = prelude.NAMES | {
-    *("algebra", "jit", "kernel", "named_tuple", "lift_value", "as_state", "scalars"),
+    *("algebra", "inner", "jit", "kernel", "named_tuple", "lift_value", "scalars"),
     *CHECKED.values(),
 }
 
@@ -41,7 +41,7 @@ def casts(dtypes: tuple[str, ...], constructor: str, methods: Sequence[str]) -> 
         cast = f"{constructor}({', '.join(parts)},)"
     # numpy's names, because `int` would leave a uint64 as it is, and one that meets an int64
     # becomes a float.
-    text = f"\n\nimport numpy as scalars\n\n\n@algebra\ndef as_state(s):\n    return {cast}\n"
+    text = "\n\nimport numpy as scalars\n"
     parameters = {
         "identity": "",
         "lift": "*values",
@@ -53,7 +53,7 @@ def casts(dtypes: tuple[str, ...], constructor: str, methods: Sequence[str]) -> 
             names = parameters[method]
             text += (
                 f"\n\n@algebra\ndef {'lift_value' if method == 'lift' else method}({names}):\n"
-                f"    return as_state(own_{method}({names}))\n"
+                f"    s = own_{method}({names})\n    return {cast}\n"
             )
     return text
 

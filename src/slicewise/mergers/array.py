@@ -25,7 +25,7 @@ from slicewise.codegen.prelude import combine, invert, load, store
 from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger, Merger, drive
 from slicewise.mergers.pba import fall, rise
-from slicewise.mergers.sba import event, item, slide_chunks
+from slicewise.mergers.sba import item, slide_chunks
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -233,9 +233,9 @@ def fold_ends(X: Any, valid: Any, length: int, every: int, first: int, stop: int
     """The last `length` events of periods, at most all `every` of them."""
     for k in range(first, stop):
         end = (k + 1) * every
-        state = event(X, valid, end - length)
+        state = item(X, valid, None, end - length)
         for i in range(end - length + 1, end):
-            state = combine(state, event(X, valid, i))
+            state = combine(state, item(X, valid, None, i))
         store(out, k - first, state)
 
 
@@ -246,12 +246,12 @@ def fold_pairs(
     """Whole periods, and the last `rest` events of each."""
     for k in range(first, stop):
         start, end = k * every, (k + 1) * every
-        state = event(X, valid, start)
+        state = item(X, valid, None, start)
         for i in range(start + 1, end - rest):
-            state = combine(state, event(X, valid, i))
-        tail = event(X, valid, end - rest)
+            state = combine(state, item(X, valid, None, i))
+        tail = item(X, valid, None, end - rest)
         for i in range(end - rest + 1, end):
-            tail = combine(tail, event(X, valid, i))
+            tail = combine(tail, item(X, valid, None, i))
         store(out, k - first, combine(state, tail))
         store(tails, k - first, tail)
 

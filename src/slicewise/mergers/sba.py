@@ -103,15 +103,9 @@ class SBA(FlatMerger):
 
 @kernel
 def item(X: Any, valid: Any, S: Any, i: int) -> Any:
-    """The state of item `i`."""
-    if S is None:
-        return event(X, valid, i)
-    return load(S, i)
-
-
-@kernel
-def event(X: Any, valid: Any, i: int) -> Any:
-    """The state of event `i`; a null one leaves no trace."""
+    """The state of item `i`: a state of `S`, or that of an event; a null one leaves no trace."""
+    if S is not None:
+        return load(S, i)
     if X is None:
         return identity()
     if valid is None:

@@ -21,7 +21,7 @@ from slicewise.columns import Column
 from slicewise.errors import CapabilityError
 from slicewise.mergers import CATALOGUE
 from slicewise.mergers.base import FlatMerger, arrays_for
-from slicewise.mergers.sba import event
+from slicewise.mergers.sba import item
 from slicewise.slicing.partials import PartialPlan, Technique, plan_partials
 from slicewise.windows import Window
 
@@ -242,16 +242,16 @@ def fold_partials(X: Any, valid: Any, bounds: Any, ends: Any, P: Any, tails: Any
     q = 0
     for j in range(bounds.shape[0] - 1):
         stop = bounds[j + 1]
-        state = event(X, valid, bounds[j])
+        state = item(X, valid, None, bounds[j])
         done = bounds[j] + 1
         while q < ends.shape[0] and ends[q] < stop:
             for i in range(done, ends[q]):
-                state = combine(state, event(X, valid, i))
+                state = combine(state, item(X, valid, None, i))
             done = max(done, ends[q])
             store(tails, q, state)
             q += 1
         for i in range(done, stop):
-            state = combine(state, event(X, valid, i))
+            state = combine(state, item(X, valid, None, i))
         store(P, j, state)
         while q < ends.shape[0] and ends[q] == stop:
             q += 1

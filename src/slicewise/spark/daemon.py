@@ -18,14 +18,13 @@ def prepare() -> None:
     """Import and set up what every worker would import and set up on its own."""
     import numba
     import pandas  # noqa: F401
-    import pyspark.worker
 
     import slicewise.codegen.jit
     import slicewise.slicing.operator
     import slicewise.spark.rolling_stream
     import slicewise.spark.windowed_stream  # noqa: F401
 
-    numba.njit(lambda: 0)()  # the compiler sets itself up when it is first used
+    numba.njit("void()")(lambda: None)  # the compiler sets itself up when it is first used
     # Spark tells each worker to forget what it knows of folders and zip files, which reads every
     # zip file again, once for each package of it: better forgotten here.
     sys.path_importer_cache.clear()
