@@ -1,19 +1,25 @@
 """How many combines a slide costs: the papers' tables, held by counting.
 
 One slide evicts the oldest event, inserts a new one and asks for the whole window. `combine` and
-`invert` are both counted, whatever their arguments are, when the calling thread makes them.
+`invert` are both counted, whatever their arguments are, when the calling thread makes them. The
+last tests hold an operator with `merger=` to count the same.
 """
 
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 from math import ceil, log2
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.mergers import CATALOGUE, FiBA, FlatFAT, FlatFIT, Merger, ReactiveAggregator
+from slicewise.codegen.kernel import kernel
+from slicewise.codegen.prelude import combine, load
+from slicewise.codegen.tally import tallied
+from slicewise.mergers import CATALOGUE, FiBA, FlatFAT, FlatFIT, Merger, ReactiveAggregator, recalc
 
 SIZES = [1, 2, 3, 8, 13, 31, 64, 100, 255, 256]
 
@@ -305,3 +311,72 @@ def test_fiba_inserts_and_evicts_many_for_less_than_one_by_one() -> None:
     assert cost(Counted, lambda: bulk.evict_many(9_000)) <= 12 * log2(9_000)
     assert cost(Counted, lambda: bulk.evict_before(30_000)) <= 12 * log2(9_000)
     assert len(bulk) == 5_000
+
+
+class PlainSum(CountedSum):
+    """The compiled twin, which counts nothing itself."""
+
+    compile = True
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        return older + newer
+
+    def invert(self, total: Any, oldest: Any) -> Any:
+        return total - oldest
+
+
+class PlainMax(CountedMax):
+    compile = True
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        return older if older >= newer else newer
+
+
+# SlickDeque subtracts for the sum, and combines as often as the events ask for with the maximum.
+OF_OPERATORS = [
+    *((name, CountedSum, PlainSum) for name, entry in CATALOGUE.items() if entry.compiled),
+    ("slick_deque", CountedMax, PlainMax),
+]
+
+
+def combines_of_merging(merger: str, aggregate: type[Counted], seed: int) -> tuple[int, int]:
+    """What an operator says that merging took, and the calls of its aggregate meanwhile."""
+    windows = [sw.sliding(40, every=3), sw.cumulate(30, every=4), sw.session(3)]
+    op = sw.Operator(windows=windows, aggs=[aggregate("x")], time="t", by="k", merger=merger)
+    random.seed(seed)
+    said, calls = 0, 0
+    for begin in range(0, 300, 100):
+        times = [begin + random.randrange(120) for _ in range(80)]
+        keys, values = ([random.randrange(many) for _ in times] for many in (3, 99))
+        op.process({"t": times, "k": keys, "x": values})
+        before = op.stats.combines
+        calls += cost(aggregate, partial(op.advance, begin + 100))
+        said += op.stats.combines - before
+    return said, calls
+
+
+@pytest.mark.parametrize(("merger", "counted", "compiled"), OF_OPERATORS)
+def test_an_operator_counts_every_combine_and_invert_of_its_merger(
+    merger: str, counted: type[Counted], compiled: type[Counted]
+) -> None:
+    for seed in range(5):
+        said, calls = combines_of_merging(merger, counted, seed)
+        assert said == calls > 0
+        assert combines_of_merging(merger, compiled, seed) == (said, 0)
+    assert compiled("x").how(pa.int64()) == "compiled"
+
+
+def test_a_kernel_that_combines_nothing_counts_nothing_and_is_compiled_once() -> None:
+    assert tallied(recalc.evict) is recalc.evict
+    assert tallied(recalc.query) is not recalc.query  # it calls another one, which combines
+    assert tallied(recalc.query) is tallied(recalc.query)
+
+
+@kernel
+def first_of_two(p: Any, S: Any) -> Any:
+    return load(S, 0) if p[0] == p[1] else combine(load(S, 0), load(S, 1))
+
+
+def test_a_combine_that_may_or_may_not_be_made_is_not_counted_wrongly() -> None:
+    with pytest.raises(AssertionError, match="use statements to say when: return load"):
+        tallied(first_of_two)

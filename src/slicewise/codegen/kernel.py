@@ -36,9 +36,10 @@ class Kernel:
     it may call other kernels and use modules and plain constants of its own module.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], source: str | None = None) -> None:
         assert isinstance(function, FunctionType)
         self.function = function
+        self._source = source  # of a function that was made and is in no file
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
 
@@ -65,7 +66,7 @@ class Kernel:
         given = {item.__name__: item for item in using}
 
         def visit(item: Kernel) -> None:
-            for name in sorted(_names(item.function.__code__)):
+            for name in sorted(item.names()):
                 value = item.function.__globals__.get(name)
                 if value is OPEN:
                     value = given[name]
@@ -75,6 +76,17 @@ class Kernel:
 
         visit(self)
         return list(order)
+
+    def names(self) -> set[str]:
+        """The global names that it uses."""
+        return _names(self.function.__code__)
+
+    def tree(self) -> ast.FunctionDef:
+        """Its syntax tree, the caller's to change."""
+        source = self._source or textwrap.dedent(inspect.getsource(self.function))
+        function = ast.parse(source).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        return function
 
 
 def header(title: str, *, counts: bool = True, kind: str = "jit") -> str:
@@ -134,7 +146,7 @@ def _module_source(root: Kernel, algebra: Algebra, using: tuple[Kernel, ...], ki
     """
     given = {item.__name__: item for item in using}
     imports: list[str] = []
-    for name in sorted(_names(root.function.__code__)):
+    for name in sorted(root.names()):
         value = root.function.__globals__.get(name)
         if value is OPEN:
             value = given[name]
@@ -155,8 +167,7 @@ def _module_source(root: Kernel, algebra: Algebra, using: tuple[Kernel, ...], ki
 
 def _own(item: Kernel, algebra: Algebra, using: tuple[Kernel, ...]) -> Algebra:
     """The algebra that a kernel needs: none, if neither it nor what it calls works on states."""
-    kernels = item.needs(using)
-    used = set().union(*(_names(one.function.__code__) for one in kernels))
+    used = set().union(*(one.names() for one in item.needs(using)))
     return algebra if used & prelude.NAMES else NOTHING
 
 
@@ -190,12 +201,6 @@ def binding(name: str, value: Any) -> str:
     raise LookupError(f"`{name}` is a {type(value).__name__}, which generated code cannot name")
 
 
-def _tree(item: Kernel) -> ast.FunctionDef:
-    function = ast.parse(textwrap.dedent(inspect.getsource(item.function))).body[0]
-    assert isinstance(function, ast.FunctionDef)
-    return function
-
-
 @lru_cache(maxsize=1024)
 def _makes_arrays(item: Kernel) -> bool:
     """Whether a kernel makes arrays, and so has to count references to them.
@@ -210,14 +215,14 @@ def _makes_arrays(item: Kernel) -> bool:
             and isinstance(node.ctx, ast.Store)
             and isinstance(node.slice, ast.Slice)
         )
-        for node in ast.walk(_tree(item))
+        for node in ast.walk(item.tree())
     )
 
 
 @lru_cache(maxsize=1024)
 def _decorated(item: Kernel) -> str:
     """The source of a kernel under the generated module's own decorator, without annotations."""
-    function = _tree(item)
+    function = item.tree()
     bare_function(function)
     function.decorator_list = [ast.Name("kernel", ast.Load())]
     return ast.unparse(function)

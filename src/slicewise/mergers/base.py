@@ -339,11 +339,14 @@ def drive_ranges(
 
 
 def arrays_for(merger: type[FlatMerger], algebra: Algebra, length: int) -> tuple[Any, Any]:
-    """Cursors and states for a merger of at most `length` events."""
+    """Cursors and states for a merger of at most `length` events.
+
+    One number more follows the cursors, for the count of kernels that are `tallied`.
+    """
     import numpy as np
 
     capacity = 1 << max(0, length - 1).bit_length()
-    p = np.zeros(merger.cursors + merger.numbers(capacity), np.int64)
+    p = np.zeros(merger.cursors + merger.numbers(capacity) + 1, np.int64)
     p[2] = capacity - 1
     S = algebra.new(merger.slots(capacity))
     identity_states.specialise(algebra)(S, merger.slots(capacity))

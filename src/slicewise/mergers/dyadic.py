@@ -22,14 +22,16 @@ def span(p: Any, S: Any, start: int, end: int) -> Any:
     while start < end:
         if start & 1:
             part = load(S, size + (start & (size - 1)))
-            older = combine(older, part) if has_older else part
-            has_older = True
+            if has_older:
+                part = combine(older, part)
+            older, has_older = part, True
             start += 1
         if end & 1:
             end -= 1
             part = load(S, size + (end & (size - 1)))
-            newer = combine(part, newer) if has_newer else part
-            has_newer = True
+            if has_newer:
+                part = combine(part, newer)
+            newer, has_newer = part, True
         start >>= 1
         end >>= 1
         size >>= 1

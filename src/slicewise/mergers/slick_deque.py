@@ -29,7 +29,10 @@ from slicewise.mergers.base import FlatMerger, Properties
 def insert(p: Any, S: Any, state: Any) -> None:
     """Strike out the candidates that lose against the new event, then append it."""
     mask = p[2]
-    while p[4] > p[3] and same_state(combine(load(S, (p[4] - 1) & mask), state), state):
+    while p[4] > p[3]:
+        winner = combine(load(S, (p[4] - 1) & mask), state)
+        if not same_state(winner, state):
+            break
         p[4] -= 1
     store(S, p[4] & mask, state)
     p[5 + (p[4] & mask)] = p[1]

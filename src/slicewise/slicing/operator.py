@@ -80,8 +80,8 @@ class Stats:
     lateness, `bad` those without a usable time or value of an advancing column. `behind` counts
     those of which an advancing column fell behind what its key had reached for good: windows over
     that column leave them out, the others do not. `slices` and `stored_rows` are kept when
-    `op.stats` is asked for; rows that wait for the watermark are among them. `combines` leaves out
-    those that a merger given as `merger=` makes: it does not count them.
+    `op.stats` is asked for; rows that wait for the watermark are among them. `combines` has those
+    of a merger given as `merger=` too, and each `invert` that it makes.
     """
 
     events: int = 0

@@ -1,8 +1,8 @@
 """Running windows over an array of events by a plan of partials.
 
 Two kernels: one folds events into partials, the other feeds partials to a merger and asks it for
-windows, which always end with the newest partial. The second one also runs on states that only
-count, so that techniques and mergers can be compared by their combines.
+windows, which always end with the newest partial. The second one counts its combines and also runs
+on states of nothing, so that techniques and mergers can be compared.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from slicewise.aggregates.base import Aggregate, States, bound_columns, read, sh
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, load, store
+from slicewise.codegen.tally import tallied
 from slicewise.columns import Column
 from slicewise.errors import CapabilityError
 from slicewise.mergers import CATALOGUE
@@ -133,7 +134,7 @@ def run_partials(
         X, valid = read(component, columns, rows)
         P, tails = algebra.new(steps.partials), algebra.new(len(steps.end))
         fold_partials.specialise(algebra)(X, valid, steps.bounds, steps.end, P, tails)
-        states.append(_answer(cls, algebra, steps, P, tails))
+        states.append(_answer(cls, algebra, steps, P, tails)[0])
     needed = [states_of(c, components, states) for c in bound.components]
     return Answered(
         steps.window,
@@ -175,26 +176,17 @@ def count_combines(
     """
     plan = plan_partials(windows, technique)
     steps = schedule(plan, rows)
-    counter = Counter()
-    nothing = (("identity", _nothing), ("combine", counter))
-    algebra = Algebra("counted", functions=nothing)
-    P, tails = algebra.new(steps.partials), algebra.new(len(steps.end))
-    _answer(_merger(plan, merger), algebra, steps, P, tails)
-    return Counts(counter.calls, steps.partials, steps.peak)
+    P, tails = EMPTY.new(steps.partials), EMPTY.new(len(steps.end))
+    _, combines = _answer(_merger(plan, merger), EMPTY, steps, P, tails)
+    return Counts(combines, steps.partials, steps.peak)
 
 
-class Counter:
-    """A combine of nothing that counts its calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, older: None, newer: None) -> None:
-        self.calls += 1
-
-
-def _nothing() -> None:
+def _nothing(*states: None) -> None:
     return None
+
+
+# States of nothing: the mergers that answer for newest parts never look at what they combine.
+EMPTY = Algebra("empty", functions=(("identity", _nothing), ("combine", _nothing)))
 
 
 def _columns(values: Any, aggregate: Aggregate) -> dict[str, Column]:
@@ -223,12 +215,13 @@ def _merger(plan: PartialPlan, name: str | None) -> type[FlatMerger]:
 
 def _answer(
     cls: type[FlatMerger], algebra: Algebra, steps: Schedule, P: States, tails: States
-) -> States:
+) -> tuple[States, int]:
+    """The states of all instances, and the combines that they took."""
     p, S = arrays_for(cls, algebra, steps.peak)
     out = algebra.new(len(steps.end))
-    run = answer.specialise(algebra, using=cls.kernels_for(algebra))
+    run = tallied(answer).specialise(algebra, tuple(map(tallied, cls.kernels_for(algebra))))
     run(P, tails, steps.cut, steps.first, steps.complete, steps.keep, p, S, out)
-    return out
+    return out, int(p[-1])
 
 
 insert: Any = OPEN

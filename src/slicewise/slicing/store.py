@@ -17,6 +17,7 @@ from slicewise.aggregates.forgiving import forgiven
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.methods import is_own
 from slicewise.codegen.prelude import combine, identity, lift, load, store
+from slicewise.codegen.tally import tallied
 from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger, arrays_for
 from slicewise.slicing.runs import Runs
@@ -187,8 +188,10 @@ class Store:
         out: States = algebra.new(len(left))
         if self.merger is not None and longest:
             p, M = arrays_for(self.merger, algebra, longest)
-            ranges = merge_ranges_with.specialise(algebra, self.merger.kernels_for(algebra))
+            counting = tuple(map(tallied, self.merger.kernels_for(algebra)))
+            ranges = merge_ranges_with.specialise(algebra, counting)
             ranges(S, self.runs.slot, left, right, p, M, out)
+            self.combines += int(p[-1])
             return out
         spare = algebra.new(longest + 1)
         ranges = merge_ranges.specialise(algebra)
