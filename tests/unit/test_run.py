@@ -32,6 +32,7 @@ case $* in
     *print*) echo 3.11 ;;
     '-m venv '*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
     '-m pip '*) echo pip >>PLACE/log ;;
+    '-m compileall '*) echo compileall >>PLACE/log ;;
     examples/*) echo "JAVA_HOME=${JAVA_HOME:-}, java=$(command -v java)" ;;
 esac
 """
@@ -215,4 +216,6 @@ def test_a_second_call_sets_up_nothing_again(machine: Machine) -> None:
     assert machine.run("setup") == (0, "", [])
     assert machine.run()[0] == 0
     assert machine.log("pip") == ["pip"]
+    # Or else every process would do it, where PYTHONDONTWRITEBYTECODE is set.
+    assert machine.log("compileall") == ["compileall"]
     assert machine.log("java") == ["java"]  # its version was asked for once
