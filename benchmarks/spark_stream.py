@@ -87,6 +87,8 @@ class Bench:
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.streaming.stateStore.providerClass", PROVIDER)
             .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
+            # Or else Spark adds up the bytes of a batch again for every row.
+            .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
             .getOrCreate()
         )
         self.spark.sparkContext.setLogLevel("OFF")
