@@ -63,12 +63,15 @@ def rolling_columns(
     spans: Sequence[Span],
     aggs: Sequence[Aggregate],
     free: list[np.ndarray] | None = None,
+    *,
+    nan_is_null: bool = False,
 ) -> list[Column]:
     """The results of each aggregate over each span, rows as they came: all spans of the first
     aggregate, then of the second, and so on.
 
     Rows without a usable time are null, and in nobody's window. Arrays whose memory may be used
-    again are put into `free`.
+    again are put into `free`. With `nan_is_null`, float64 are NaN where they are null, and not
+    marked.
     """  # noqa: D205 - one sentence
     lengths = [length_of(span, times) for span in spans]
     bounds = [agg.bind([columns[name].type for name in agg.columns]) for agg in aggs]
@@ -89,7 +92,7 @@ def rolling_columns(
     in_turn = [results.pop((k, n)) for k in range(len(aggs)) for n in range(len(spans))]
     free = [] if free is None else free
     free += places.done_with(columns.values())
-    return places.restored(in_turn, free)
+    return places.restored(in_turn, free, nan_is_null=nan_is_null)
 
 
 def length_of(span: Span, times: Times) -> int:

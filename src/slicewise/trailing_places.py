@@ -44,20 +44,32 @@ class Places:
             return []
         return [self.groups.times, *(column.values for column in columns)]
 
-    def restored(self, found: list[Found], free: list[np.ndarray]) -> list[Column]:
+    def restored(
+        self, found: list[Found], free: list[np.ndarray], *, nan_is_null: bool = False
+    ) -> list[Column]:
         """Results in the order of the groups as the rows came, in columns of their own.
 
         Takes the results away, and uses their memory again as well as that of the `free` arrays:
         the system clears new memory, which takes longer than moving a column. What is free in the
-        end is left in `free`.
+        end is left in `free`. With `nan_is_null` nobody asks which float64 are null.
         """
         columns = []
         while found:
             one = found.pop(0)
-            columns.append(self._restored(*one, free))
+            if nan_is_null and one.column.values.dtype == np.float64:
+                columns.append(self._with_nan(one.column, free))
+            else:
+                columns.append(self._restored(*one, free))
             if columns[-1].values is not one.column.values:
                 free.append(one.column.values)
         return columns
+
+    def _with_nan(self, column: Column, free: list[np.ndarray]) -> Column:
+        """A column of floats, NaN where they are null, as the rows came."""
+        made = self._restored(column, None, free)
+        if made.valid is not None:
+            made.values[~made.valid] = np.nan
+        return Column(made.values, None, made.type)
 
     def _restored(
         self, column: Column, missing: np.ndarray | None, free: list[np.ndarray]

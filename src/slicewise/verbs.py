@@ -94,6 +94,7 @@ def rolling(
         spans,
         chosen,
         free,
+        nan_is_null=table.nan_is_null,
     )
     made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free)
     return made

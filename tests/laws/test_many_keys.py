@@ -107,9 +107,9 @@ def test_large_batches_of_one_key_give_what_the_definitions_say(
 ) -> None:
     used = []
 
-    def noted(runs: Any, size: int, item: Any, given: Any) -> Any:
+    def noted(runs: Any, size: int, item: Any, given: Any, **more: Any) -> Any:
         used.append(item)
-        return resumed(runs, size, item, given)
+        return resumed(runs, size, item, given, **more)
 
     monkeypatch.setattr(cell_slicer, "resumed", noted)
     windows = [*FREE, sw.session(9), sw.session(2)]

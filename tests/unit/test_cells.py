@@ -52,9 +52,9 @@ def test_large_batches_find_the_slices_of_small_ones(
 ) -> None:
     used = []
 
-    def noted(runs: Any, size: int, item: Any, given: Any) -> Any:
+    def noted(runs: Any, size: int, item: Any, given: Any, **more: Any) -> Any:
         used.append(item)
-        return resumed(runs, size, item, given)
+        return resumed(runs, size, item, given, **more)
 
     monkeypatch.setattr(cell_slicer, "resumed", noted)
     one_by_one = answers(2, lateness, windows)

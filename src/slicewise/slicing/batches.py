@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 JOIN_BELOW = 4096  # events; many small batches that wait become one
+# Beside the conditions of windows in the marks of a batch: the rows that are known as bad, and the
+# numbers of the rows.
+BAD, ROW = -1, -2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +83,10 @@ class Batch:
             objects,
             ordered,
         )
+
+    def numbered(self) -> Batch:
+        """The batch with the numbers of its rows, which stay with them in any order."""
+        return replace(self, marks={ROW: np.arange(len(self)), **self.marks})
 
     @property
     def single(self) -> bool:

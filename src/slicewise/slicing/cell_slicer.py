@@ -13,7 +13,13 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.slicing.runs import Runs, last_at_most
-from slicewise.slicing.slicer import Edges, Sliced, into_slices, place_in_slices, resumed
+from slicewise.slicing.slicer import (
+    Edges,
+    Sliced,
+    into_slices,
+    place_in_slices,
+    resumed,
+)
 
 EVENTS_PER_CELL = 8  # at the least, for the grid to pay
 STEPS_PER_CELL, MOST_STEPS = 8, 1 << 14
@@ -26,8 +32,10 @@ def slice_alone(runs: Runs, edges: Edges, at: np.ndarray, reach: tuple[Any, Any]
     bounds = (listed, edges.steps, edges.phases, edges.singles)
     first, last = listed.searchsorted(reach, "right") - 1
     if first >= 0 and last + 1 < len(listed) and last - first < most:
-        return resumed(runs, len(at), into_cells, (at, bounds, first, last + 1 - first))
-    return resumed(runs, len(at), into_slices, (at, None, None, None, bounds))
+        cells = (at, bounds, first, last + 1 - first)
+        return resumed(runs, len(at), into_cells, cells, limited=True)
+    given = (at, None, None, None, bounds)
+    return resumed(runs, len(at), into_slices, given, limited=True)
 
 
 @kernel

@@ -167,9 +167,11 @@ class FreeTrack(Track):
             sliced = slice_alone(self.runs, self.edges, batch.times, reach)
         else:
             given = (batch.times, reach, None, keys, batch.wanted)
-            sliced = slice_free(self.runs, self.edges, *given)
-        self.take(sliced, batch)
+            sliced = slice_free(self.runs, self.edges, *given, limited=True)
         self.store.touch(batch.times, keys)
+        rest = self.take_found(sliced, batch)
+        if rest is not None:
+            self.add_in_order(rest)
 
     def add_in_order(self, grouped: Grouped) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)

@@ -19,6 +19,7 @@ from slicewise.aggregates.forgiving import forgiven
 from slicewise.errors import OrderError, SpanError, WindowError
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
+    BAD,
     Batch,
     Grouped,
     Waiting,
@@ -47,7 +48,7 @@ from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
-from slicewise.slicing.refusing import BAD, numbered, refused_at_once, refused_late
+from slicewise.slicing.refusing import refused_at_once, refused_late
 from slicewise.slicing.settings import (
     RESULT_COLUMNS,
     Emit,
@@ -277,7 +278,7 @@ class Operator:
         for track in self._takers:
             if isinstance(track, OrderTrack):
                 plain = self._plain(events)
-                track.add(numbered(plain) if track.store.own else plain)
+                track.add(plain.numbered() if track.store.own else plain)
             else:
                 track.add(events)
         self._hand_out_fallen(columns)

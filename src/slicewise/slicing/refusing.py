@@ -8,27 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.slicing.batches import Batch
+from slicewise.slicing.batches import BAD, ROW, Batch
 from slicewise.slicing.events import Columns, times_column
 from slicewise.slicing.output import key_columns
 from slicewise.slicing.tracks import Track
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
-
-# Beside the conditions of windows in the marks of a batch: the rows that are known as bad, and the
-# numbers of the rows.
-BAD, ROW = -1, -2
-
-
-def numbered(batch: Batch) -> Batch:
-    """The batch with the numbers of its rows, which stay with them in any order."""
-    return replace(batch, marks={**batch.marks, ROW: np.arange(len(batch))})
 
 
 def refused_at_once(op: Operator, columns: Columns) -> tuple[np.ndarray | None, Exception | None]:

@@ -2,8 +2,11 @@
 
 A run is a piece of one shared pool, with room to grow at its end; a run that is full moves to the
 end of the pool and doubles. Each place of a run names a slot, where the slice itself is kept, so
-that inserting into the middle of a run moves two numbers per slice and no state. A late event
+that inserting into the middle of a run moves three numbers per slice and no state. A late event
 finds its slice by search; an event in order looks at the last slice only.
+
+Where many slices go into the middle, those behind them move once and not for each: a run may have
+a hole, which goes from slice to slice with the events of a sorted batch and is mended at its end.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from slicewise.codegen.kernel import kernel
 SMALLEST = 4  # places in a new run
 EMPTY = -1
 
-# Cursors of a pool: the end of its used part, free slots, slots made, merges noted.
-TOP, FREE, BORN, MERGED = 0, 1, 2, 3
+# Cursors of a pool: the end of its used part, free slots, slots made, merges noted, and how many
+# slices may still be moved before whoever makes places in the middle has to stop.
+TOP, FREE, BORN, MERGED, MOVES = 0, 1, 2, 3, 4
 
 
 class Runs:
@@ -38,7 +42,7 @@ class Runs:
         self.slot = np.zeros(64, np.int64)
         self.first, self.last, self.rows, self.arrival = (np.zeros(64, np.int64) for _ in range(4))
         self.free = np.arange(63, -1, -1, dtype=np.int64)
-        self.cursors = np.array([0, 64, 0, 0], np.int64)
+        self.cursors = np.array([0, 64, 0, 0, 0], np.int64)
         self._scratch = np.empty((4, 0), np.int64)
         self.listed = 0  # how many instances were found the last time
 
@@ -122,7 +126,7 @@ class Runs:
             np.zeros(places, np.int64) for _ in range(4)
         )
         self.free = np.arange(places - 1, -1, -1)
-        self.cursors = np.array([count, places - count, 0, 0], np.int64)
+        self.cursors = np.array([count, places - count, 0, 0, 0], np.int64)
 
     def evict(self, keep: np.ndarray) -> np.ndarray:
         """Drop the places before `keep[key]` of each run; returns the slots that became free."""
@@ -193,52 +197,89 @@ def drop_before(
 
 
 @kernel
-def open_place(k: int, at: int, cursors: Any, index: Any, pool: Any, free: Any) -> Any:
-    """Make a place at position `at` of the run of `k`; -1 when there is no room for it.
+def open_place(
+    k: int, at: int, hole: int, more: int, cursors: Any, index: Any, pool: Any, free: Any
+) -> Any:
+    """Make a place at `at` in the run of `k`; -1 when there is no room, or no moves are left.
 
-    `index` is (offset, size, room), `pool` is (start, stop, slot). Returns the place; its slot is
-    new, and the caller fills in the rest.
+    `hole` places at `at` are empty. If there are none what follows moves, by up to `more` places
+    further than it has to. `index` is (offset, size, room), `pool` is (start, stop, slot). Returns
+    the place, whose slot is new, and how large the hole behind it is; the caller fills in the rest.
     """
     offset, size, room = index
     start, stop, slot = pool
     if cursors[1] == 0:
-        return -1
-    n = size[k]
-    if n == room[k]:
-        bigger = max(SMALLEST, 2 * n)
-        top = cursors[0]
-        if top + bigger > start.shape[0]:
-            return -1
-        a = offset[k]
-        for i in range(n):
-            start[top + i] = start[a + i]
-            stop[top + i] = stop[a + i]
-            slot[top + i] = slot[a + i]
-        offset[k] = top
-        room[k] = bigger
-        cursors[0] = top + bigger
-    a = offset[k]
-    for i in range(a + n, a + at, -1):
-        start[i] = start[i - 1]
-        stop[i] = stop[i - 1]
-        slot[i] = slot[i - 1]
-    size[k] = n + 1
+        return -1, hole
+    if hole == 0:
+        n, position = size[k], at - offset[k]
+        if position < n and cursors[4] < 0:
+            return -1, 0
+        if n == room[k]:
+            bigger = max(SMALLEST, 2 * n)
+            top = cursors[0]
+            if top + bigger > start.shape[0]:
+                return -1, 0
+            move_places(offset[k], offset[k] + n, top - offset[k], pool)
+            offset[k] = top
+            room[k] = bigger
+            cursors[0] = top + bigger
+        at, end = offset[k] + position, offset[k] + n
+        hole = 1
+        if at < end:
+            hole += min(more, room[k] - n - 1)
+            move_places(at, end, hole, pool)
+            cursors[4] -= end - at
+    size[k] += 1
     cursors[1] -= 1
-    slot[a + at] = free[cursors[1]]
-    return a + at
+    slot[at] = free[cursors[1]]
+    return at, hole - 1
 
 
 @kernel
-def close_place(k: int, place: int, index: Any, pool: Any) -> None:
-    """Take a place out of the run of `k`; its slot is not given back."""
-    offset, size, room = index
+def move_places(begin: int, end: int, by: int, pool: Any) -> None:
+    """Move places to the right, or to the left where `by` is negative."""
     start, stop, slot = pool
-    end = offset[k] + size[k]
-    for i in range(place, end - 1):
-        start[i] = start[i + 1]
-        stop[i] = stop[i + 1]
-        slot[i] = slot[i + 1]
-    size[k] -= 1
+    if by > 0:
+        for i in range(end - 1, begin - 1, -1):
+            start[i + by] = start[i]
+            stop[i + by] = stop[i]
+            slot[i + by] = slot[i]
+    else:
+        for i in range(begin, end):
+            start[i + by] = start[i]
+            stop[i + by] = stop[i]
+            slot[i + by] = slot[i]
+
+
+@kernel
+def mend(k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> None:
+    """Close the hole at `at` in the run of `k`."""
+    end = index[0][k] + index[1][k]
+    if hole > 0:
+        move_places(at + hole, end + hole, -hole, pool)
+        cursors[4] -= end - at
+
+
+@kernel
+def seek(t: Any, k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> Any:
+    """The place behind all slices of `k` that begin at or before `t`, and the hole that is there.
+
+    A hole at `at` comes along, or is mended if `t` is before it.
+    """
+    start, stop, slot = pool
+    low = index[0][k]
+    end = low + index[1][k]  # without the hole
+    if hole > 0 and (at == low or start[at - 1] <= t):
+        while at < end and start[at + hole] <= t:
+            start[at] = start[at + hole]
+            stop[at] = stop[at + hole]
+            slot[at] = slot[at + hole]
+            at += 1
+        return at, hole
+    mend(k, at, hole, cursors, index, pool)
+    if low == end or t >= start[end - 1]:
+        return end, 0
+    return last_at_most(start, low, end - 1, t) + 1, 0
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slicewise.codegen.kernel import kernel
-from slicewise.slicing.runs import Runs, close_place, last_at_most, open_place
+from slicewise.slicing.runs import Runs, mend, open_place, seek
 from slicewise.slicing.slicer import Sliced, resumed
 
 
@@ -19,20 +19,28 @@ def slice_sessions(
     runs: Runs, gap: int, times: np.ndarray, keys: np.ndarray | None, wanted: Any
 ) -> Sliced:
     """Put events into sessions by the smallest gap."""
-    return resumed(runs, len(times), into_sessions, (times, keys, wanted, gap))
+    given = (times, keys, wanted, gap)
+    return resumed(runs, len(times), into_sessions, given, limited=True)
 
 
 def slice_sorted_sessions(
-    runs: Runs, gap: int, times: np.ndarray, groups: tuple[np.ndarray, np.ndarray]
+    runs: Runs,
+    gap: int,
+    times: np.ndarray,
+    groups: tuple[np.ndarray, np.ndarray],
+    *,
+    limited: bool = False,
 ) -> Sliced:
-    """The same for events by key: each session takes ranges of them, long ones in order."""
+    """The same for events by key: each session takes ranges of them, long ones in order.
+
+    If it is `limited` those of a key need not be in order, and slicing may stop, as `resumed` says.
+    """
     begins, tally = np.empty(len(times), np.int64), np.zeros(1, np.int64)
     given = (times, *groups, gap, begins, tally)
-    found = resumed(runs, len(times), into_session_ranges, given)
+    found = resumed(runs, len(times), into_session_ranges, given, limited=limited)
     count = int(tally[0])
-    return Sliced(
-        found.slots[:count], found.born, found.merged, np.append(begins[:count], len(times))
-    )
+    begins = np.append(begins[:count], found.events)
+    return Sliced(found.slots[:count], found.born, found.merged, begins)
 
 
 @kernel
@@ -82,9 +90,13 @@ def into_sessions(
             stop[place] = until
             last[here] = until
             count = 0
-        place = place_in_sessions(t, k, gap, cursors, index, pool, free, cells, born, older, newer)
+        at, hole = seek(t, k, offset[k], 0, cursors, index, pool)
+        place, at, hole = place_in_sessions(
+            t, k, gap, at, hole, 0, cursors, index, pool, free, cells, born, older, newer
+        )
         if place < 0:
             return i
+        mend(k, at, hole, cursors, index, pool)
         here = slot[place]
         rows[here] += 1
         slots[i] = here
@@ -123,15 +135,20 @@ def into_session_ranges(
     for g in range(present.shape[0]):
         k, end = present[g], starts[g + 1]
         i = max(starts[g], begin)
+        at, hole = offset[k], 0
         while i < end:
-            place = place_in_sessions(
-                times[i], k, gap, cursors, index, pool, free, cells, born, older, newer
-            )
+            at, hole = seek(times[i], k, at, hole, cursors, index, pool)
+            more = end - 1 - i
+            place, at, hole = place_in_sessions(
+                times[i], k, gap, at, hole, more,
+                cursors, index, pool, free, cells, born, older, newer,
+            )  # fmt: skip
             if place < 0:
+                mend(k, at, hole, cursors, index, pool)
                 return i
             since, until = start[place], stop[place]
             # Only the last session may grow without a look at the one after it.
-            reach = gap if place == offset[k] + size[k] - 1 else 0
+            reach = gap if at == offset[k] + size[k] else 0
             past = i + 1
             while past < end:
                 t = times[past]
@@ -147,6 +164,7 @@ def into_session_ranges(
             begins[tally[0]] = i
             tally[0] += 1
             i = past
+        mend(k, at, hole, cursors, index, pool)
     return times.shape[0]
 
 
@@ -155,6 +173,9 @@ def place_in_sessions(
     t: int,
     k: int,
     gap: int,
+    at: int,
+    hole: int,
+    more: int,
     cursors: Any,
     index: Any,
     pool: Any,
@@ -164,35 +185,37 @@ def place_in_sessions(
     older: Any,
     newer: Any,
 ) -> Any:
-    """The place of the session that an event belongs to, which reaches to it; -1 without room."""
+    """The place of the session that an event belongs to, which reaches to it; -1 without room.
+
+    `at` is behind the sessions that begin at or before the event, and `hole` places are empty
+    there; `more` events may come that want places. Returns also what is behind the place, so.
+    """
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
-    low, high = offset[k], offset[k] + size[k]
-    place = high - 1
-    if high > low and t < start[place]:
-        place = last_at_most(start, low, high, t)
-    # `place` is the last session that begins at or before t, or low - 1.
-    follows = place >= low and t - stop[place] <= gap
-    leads = place + 1 < high and start[place + 1] - t <= gap
+    place, after = at - 1, at + hole
+    follows = place >= offset[k] and t - stop[place] <= gap
+    leads = at < offset[k] + size[k] and start[after] - t <= gap
     if follows and leads:
         # The event fuses two sessions.
-        here, gone = slot[place], slot[place + 1]
+        here, gone = slot[place], slot[after]
         older[cursors[3]] = here
         newer[cursors[3]] = gone
         cursors[3] += 1
-        stop[place] = stop[place + 1]
+        stop[place] = stop[after]
         rows[here] += rows[gone]
         last[here] = last[gone]
-        close_place(k, place + 1, index, pool)
+        size[k] -= 1
+        hole += 1
     elif leads:
-        place += 1
-        start[place] = t
-        first[slot[place]] = t
+        start[at], stop[at], slot[at] = t, stop[after], slot[after]
+        first[slot[at]] = t
+        place, at = at, at + 1
     elif not follows:
-        place = open_place(k, place + 1 - low, cursors, index, pool, free)
+        place, hole = open_place(k, at, hole, more, cursors, index, pool, free)
         if place < 0:
-            return -1
+            return -1, at, hole
+        at = place + 1
         start[place] = t
         stop[place] = t
         rows[slot[place]] = 0
@@ -203,4 +226,4 @@ def place_in_sessions(
     if t > stop[place]:
         stop[place] = t
         last[slot[place]] = t
-    return place
+    return place, at, hole

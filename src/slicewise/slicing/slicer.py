@@ -19,18 +19,25 @@ from slicewise.codegen.kernel import Kernel, kernel
 from slicewise.slicing.runs import (
     BORN,
     MERGED,
+    MOVES,
     Runs,
     first_at_least,
     last_at_most,
+    mend,
     near_at_most,
     open_place,
     run,
+    seek,
 )
 from slicewise.windows import Cumulate, Fixed, Periodic
 
 # Edges are listed when there are more progressions than this, and no more edges than this times
 # the events; otherwise they are worked out one by one, once per slice.
 PROGRESSIONS, EDGES_PER_EVENT = 8, 2
+# Slices that may be moved for each event of a batch that is not in order, to make places in the
+# middle of runs: by then it takes less time to put the rest in order.
+MOVES_PER_EVENT = 64
+UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +47,7 @@ class Sliced:
     `slots[i]` is the slot of event i, or -1 when it goes nowhere; `born` are slots that are new
     and hold nothing yet; `merged` are pairs (older, newer) of slots that became one, in order.
     With `begins`, `slots[j]` is that of the events from `begins[j]` to before `begins[j + 1]`.
+    There may be fewer `events` than there were in the batch: the others have to be put in order.
     """
 
     slots: np.ndarray
@@ -49,7 +57,7 @@ class Sliced:
 
     @property
     def events(self) -> int:
-        """How many events there were."""
+        """How many events found their slices."""
         return len(self.slots) if self.begins is None else int(self.begins[-1])
 
     def slot_of_each(self) -> np.ndarray:
@@ -154,14 +162,17 @@ def slice_free(
     times: np.ndarray | None,
     keys: np.ndarray | None,
     wanted: Any,
+    *,
+    limited: bool = False,
 ) -> Sliced:
     """Put events into slices between the edges of context-free windows, by the measure `at`.
 
     `reach` is the least and the greatest measure of the events that are wanted. Slices know their
-    first and last event times only when `times` are given; no `keys` stand for one key.
+    first and last event times only when `times` are given; no `keys` stand for one key. If it
+    is `limited` slicing may stop, as `resumed` says.
     """
     given = (at, times, keys, wanted, bounds_for(edges, reach, len(at)))
-    return resumed(runs, len(at), into_slices, given)
+    return resumed(runs, len(at), into_slices, given, limited=limited)
 
 
 def slice_sorted(
@@ -194,10 +205,16 @@ def bounds_for(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.nd
     return listed, edges.steps, edges.phases, edges.singles
 
 
-def resumed(runs: Runs, n: int, item: Kernel, given: tuple[Any, ...]) -> Sliced:
-    """Run a slicing kernel for `n` events; it stops when there is no room, and then goes on."""
+def resumed(
+    runs: Runs, n: int, item: Kernel, given: tuple[Any, ...], *, limited: bool = False
+) -> Sliced:
+    """Run a slicing kernel for `n` events; it stops when there is no room, and then goes on.
+
+    A `limited` one stops for good when it has moved too many slices for so many events.
+    """
     slots, born, older, newer = runs.scratch(n)
     runs.cursors[BORN] = runs.cursors[MERGED] = 0
+    runs.cursors[MOVES] = MOVES_PER_EVENT * n if limited else UNLIMITED
     done = 0
     while True:
         index = (runs.offset, runs.size, runs.room)
@@ -205,11 +222,11 @@ def resumed(runs: Runs, n: int, item: Kernel, given: tuple[Any, ...]) -> Sliced:
         cells = (runs.first, runs.last, runs.rows)
         lists = (slots, born, older, newer)
         done = run(item)(*given, done, runs.cursors, index, pool, runs.free, cells, *lists)
-        if done == n:
+        if done == n or runs.cursors[MOVES] < 0:
             break
         runs.grow(min(n - done, max(1024, runs.live // 2)))
     made, merged = int(runs.cursors[BORN]), int(runs.cursors[MERGED])
-    return Sliced(slots, born[:made], (older[:merged], newer[:merged]))
+    return Sliced(slots[:done], born[:made], (older[:merged], newer[:merged]))
 
 
 @kernel
@@ -255,9 +272,9 @@ def place_in_slices(
     """The place of the slice that an event belongs to, -1 without room; and the edges looked at."""
     offset, size, room = index
     start, stop, slot = pool
-    position = size[k]
-    if position > 0:
-        tail = offset[k] + position - 1
+    end = offset[k] + size[k]
+    if size[k] > 0:
+        tail = end - 1
         if t >= start[tail]:
             if t < stop[tail]:
                 return tail, edge, next_edge
@@ -265,10 +282,10 @@ def place_in_slices(
             found = near_at_most(start, offset[k], tail, t)
             if found >= offset[k] and t < stop[found]:
                 return found, edge, next_edge
-            position = found + 1 - offset[k]
+            end = found + 1
     if not edge <= t < next_edge:
         edge, next_edge = bounds_of(t, bounds)
-    place = open_place(k, position, cursors, index, pool, free)
+    place, _ = open_place(k, end, 0, 0, cursors, index, pool, free)
     if place >= 0:
         start[place] = edge
         stop[place] = next_edge
@@ -397,6 +414,7 @@ def into_ranges(
     for g in range(present.shape[0]):
         k, end = present[g], starts[g + 1]
         i = max(starts[g], begin)
+        behind, hole = offset[k], 0
         while i < end:
             t = measure_of(i, at, lowest)
             cut = False
@@ -404,24 +422,17 @@ def into_ranges(
                 while cuts[c] < i:
                     c += 1
                 cut = cuts[c] == i
-            place = -1
-            position = size[k]
-            if position > 0:
-                tail = offset[k] + position - 1
-                if t >= start[tail]:
-                    if t < stop[tail] and not cut:
-                        place = tail
-                else:
-                    found = last_at_most(start, offset[k], tail, t)
-                    if found >= offset[k] and t < stop[found]:
-                        place = found
-                    position = found + 1 - offset[k]
-            if place < 0:
+            behind, hole = seek(t, k, behind, hole, cursors, index, pool)
+            place = behind - 1
+            if place < offset[k] or t >= stop[place] or (cut and behind == offset[k] + size[k]):
                 if not edge <= t < next_edge:
                     edge, next_edge = bounds_of(t, bounds)
-                place = open_place(k, position, cursors, index, pool, free)
+                more = end - 1 - i
+                place, hole = open_place(k, behind, hole, more, cursors, index, pool, free)
                 if place < 0:
+                    mend(k, behind, hole, cursors, index, pool)
                     return i
+                behind = place + 1
                 start[place] = edge if cuts is None else t
                 stop[place] = next_edge
                 rows[slot[place]] = 0
@@ -445,4 +456,5 @@ def into_ranges(
             newer[cursors[3]] = i
             cursors[3] += 1
             i = past
+        mend(k, behind, hole, cursors, index, pool)
     return starts[present.shape[0]]

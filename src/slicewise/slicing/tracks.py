@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, Component
+from slicewise.aggregates.base import Bound, Component, reads
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
@@ -150,6 +150,18 @@ class Track(ABC):
         refused = self.store.add(sliced, batch.columns)
         self.refused += [(batch, row, error) for row, error in refused.items()]
 
+    def take_found(self, sliced: Sliced, batch: Batch) -> Grouped | None:
+        """The same for the events that found their slices; the others, if there are any."""
+        done = sliced.events
+        if done == len(batch):
+            self.take(sliced, batch)
+            return None
+        names = dict.fromkeys(name for c in self.store.components for name in reads(c))
+        batch = replace(batch.numbered(), columns={name: batch.columns[name] for name in names})
+        self.take(sliced, batch.take(slice(0, done)))
+        rows = np.arange(done, len(batch))
+        return Grouped.of(batch.take(rows if batch.wanted is None else rows[batch.wanted[done:]]))
+
     @abstractmethod
     def add(self, batch: Batch) -> None:
         """Slice a batch and add its events to the states."""
@@ -232,22 +244,28 @@ class SessionTrack(Track):
     def add(self, batch: Batch) -> None:
         if self.runs.keys == 1 and batch.wanted is None:
             # Late events mostly stay within the session of those before them.
-            self.add_in_order(Grouped.alone(batch))
+            self._slice(Grouped.alone(batch), limited=True)
             return
         keys = batch.keys if self.runs.keys > 1 else None
         self._store(slice_sessions(self.runs, self.gap, batch.times, keys, batch.wanted), batch)
 
     def add_in_order(self, grouped: Grouped) -> None:
+        self._slice(grouped, limited=False)
+
+    def _slice(self, grouped: Grouped, *, limited: bool) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)
-        self._store(slice_sorted_sessions(self.runs, self.gap, batch.times, groups), batch)
+        given = (self.runs, self.gap, batch.times, groups)
+        self._store(slice_sorted_sessions(*given, limited=limited), batch)
 
     def _store(self, sliced: Sliced, batch: Batch) -> None:
-        self.take(sliced, batch)
         self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
+        rest = self.take_found(sliced, batch)
         gone = sliced.merged[1]
         if len(gone):
             self.runs.release(gone)
             self.store.forget(gone)
+        if rest is not None:
+            self.add_in_order(rest)
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         return collect(list_sessions, self.runs, *self.arrays, keys, low, high)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class Table(Protocol):
     """A table of any kind, as the verbs see it."""
 
+    nan_is_null: bool  # in float64 columns, so that nobody has to say which are null
+
     @property
     def names(self) -> Sequence[Any]:
         """The names of its columns."""

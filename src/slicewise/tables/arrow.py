@@ -15,6 +15,8 @@ from slicewise.errors import ColumnTypeError
 class ArrowTable:
     """An Arrow table or record batch."""
 
+    nan_is_null = False
+
     def __init__(self, data: pa.Table | pa.RecordBatch) -> None:
         self.data = data
 
@@ -54,6 +56,8 @@ class DictTable:
     New columns are Arrow arrays if a column is one, else numpy arrays if a column is one, else
     lists.
     """
+
+    nan_is_null = False
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.data = data

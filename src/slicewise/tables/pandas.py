@@ -23,6 +23,8 @@ NAT = np.iinfo(np.int64).min
 class PandasTable:
     """A DataFrame; named levels of its index can be read like columns."""
 
+    nan_is_null = True
+
     def __init__(self, data: pd.DataFrame) -> None:
         self.data = data
 
@@ -98,12 +100,7 @@ def _plain(values: np.ndarray) -> Column:
 
 
 def _values(column: Column) -> Any:
-    values, valid = column.values, column.valid
-    if values.dtype.kind in "iuf" and not pa.types.is_temporal(column.type):
-        if valid is not None and values.dtype == np.float64 and values.flags.writeable:
-            # Nobody else has what was just computed, so there is no need for a copy.
-            values[np.flatnonzero(~valid)] = np.nan
-            return values
+    if column.values.dtype.kind in "iuf" and not pa.types.is_temporal(column.type):
         return column.to_numpy()
     series = column.to_arrow().to_pandas()
     # Times with a zone are no numpy type.

@@ -15,6 +15,8 @@ from slicewise.columns import Column
 class PolarsTable:
     """A DataFrame; a LazyFrame is collected first, and the result is lazy again."""
 
+    nan_is_null = False
+
     def __init__(self, data: pl.DataFrame | pl.LazyFrame) -> None:
         self.lazy = isinstance(data, pl.LazyFrame)
         self.data = data.collect() if isinstance(data, pl.LazyFrame) else data
