@@ -171,7 +171,7 @@ class FreeTrack(Track):
         self.store.touch(batch.times, keys)
         rest = self.take_found(sliced, batch)
         if rest is not None:
-            self.add_in_order(rest)
+            self.add_in_order(Grouped.of(rest))
 
     def add_in_order(self, grouped: Grouped) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)

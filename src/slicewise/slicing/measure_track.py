@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, of_keys, run
-from slicewise.slicing.slicer import slice_free
+from slicewise.slicing.slicer import slice_free, slice_sorted
 from slicewise.slicing.tracks import Track
 from slicewise.slicing.triggers import (
     BEGINNING,
@@ -100,14 +101,34 @@ class MeasureTrack(FreeTrack):
         self.fallen = behind if behind.any() else None
         if self.fallen is not None:
             wanted = wanted & ~behind
+        self.store.touch(at, batch.keys)
         if self.rows:
             sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
-        else:
-            chosen = at[wanted]
-            reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
-            sliced = slice_free(self.runs, self.edges, at, reach, batch.times, batch.keys, wanted)
+            self.take(sliced, batch)
+            return
+        chosen = at[wanted]
+        reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
+        given = (at, reach, batch.times, batch.keys, wanted)
+        sliced = slice_free(self.runs, self.edges, *given, limited=True)
+        rest = self.take_found(sliced, replace(batch, wanted=wanted))
+        if rest is not None:
+            self._add_sorted(rest, at[wanted & (np.arange(len(batch)) >= sliced.events)])
+
+    def _add_sorted(self, batch: Batch, at: np.ndarray) -> None:
+        """Add events by key and in the order of the column, of which these are the values."""
+        order = np.lexsort([at, batch.keys])
+        batch, at = batch.take(order), at[order]
+        keys, times, runs = batch.keys, batch.times, self.runs
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        groups = (keys[starts], np.append(starts, len(keys)))
+        sliced = slice_sorted(runs, self.edges, at, (at.min(), at.max()), None, groups)
+        # Times need not be in the order of the column.
+        assert sliced.begins is not None
+        runs.first[sliced.born], runs.last[sliced.born] = INFINITY, BEGINNING
+        begins = sliced.begins[:-1]
+        np.minimum.at(runs.first, sliced.slots, np.minimum.reduceat(times, begins))
+        np.maximum.at(runs.last, sliced.slots, np.maximum.reduceat(times, begins))
         self.take(sliced, batch)
-        self.store.touch(at, batch.keys)
 
     def held(self) -> np.ndarray:
         held = Track.held(self)

@@ -443,7 +443,7 @@ def into_ranges(
             past = end
             if measure_of(end - 1, at, lowest) >= stop[place]:
                 if at is None:
-                    past = stop[place] - lowest
+                    past = int(stop[place] - lowest)
                 else:
                     past = first_at_least(at, i, end, stop[place])
             if cuts is not None:

@@ -150,8 +150,8 @@ class Track(ABC):
         refused = self.store.add(sliced, batch.columns)
         self.refused += [(batch, row, error) for row, error in refused.items()]
 
-    def take_found(self, sliced: Sliced, batch: Batch) -> Grouped | None:
-        """The same for the events that found their slices; the others, if there are any."""
+    def take_found(self, sliced: Sliced, batch: Batch) -> Batch | None:
+        """The same for the events that found their slices; those that did not, if there are any."""
         done = sliced.events
         if done == len(batch):
             self.take(sliced, batch)
@@ -160,7 +160,7 @@ class Track(ABC):
         batch = replace(batch.numbered(), columns={name: batch.columns[name] for name in names})
         self.take(sliced, batch.take(slice(0, done)))
         rows = np.arange(done, len(batch))
-        return Grouped.of(batch.take(rows if batch.wanted is None else rows[batch.wanted[done:]]))
+        return batch.take(rows if batch.wanted is None else rows[batch.wanted[done:]])
 
     @abstractmethod
     def add(self, batch: Batch) -> None:
@@ -265,7 +265,7 @@ class SessionTrack(Track):
             self.runs.release(gone)
             self.store.forget(gone)
         if rest is not None:
-            self.add_in_order(rest)
+            self.add_in_order(Grouped.of(rest))
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         return collect(list_sessions, self.runs, *self.arrays, keys, low, high)
