@@ -34,7 +34,7 @@ from slicewise.aggregates.base import (
 )
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, identity, load, store
+from slicewise.codegen.prelude import combine, identity, load, prepend, store
 from slicewise.codegen.product import by_tiles
 from slicewise.columns import Column
 from slicewise.errors import SpanError
@@ -303,20 +303,33 @@ def roll(
     """The states of the windows of the rows from `begin` on."""
     boundary, base = cursor[0], cursor[1]
     newer = identity() if begin == 0 else load(kept, 0)
+    back, suffix = base, identity()  # all suffixes of this boundary are made
     i, stop = 0, len(firsts)
     while i < stop:
         first = firsts[i]
         if first > boundary:
             boundary, base = begin + i, first
-            newer = identity()
-            if base < boundary:
-                put_suffixes(X, valid, base, boundary, suffixes)
+            back, newer, suffix = boundary, identity(), identity()
         # Windows that begin before the boundary, then windows that begin with it.
         middle = not_below(boundary, firsts, i, stop)
         end = not_below(boundary + 1, firsts, middle, stop)
-        for k in range(i, end):
+        # Suffixes are made together with the first states after them: steps of neither wait for
+        # those of the other.
+        k = i
+        while k < end and back > base:
+            back -= 1
+            suffix = prepend(item(X, valid, None, back), suffix)
+            store(suffixes, back - base, suffix)
             newer = combine(newer, item(X, valid, None, begin + k))
             store(states, k, newer)
+            k += 1
+        while back > base:
+            back -= 1
+            suffix = prepend(item(X, valid, None, back), suffix)
+            store(suffixes, back - base, suffix)
+        for j in range(k, end):
+            newer = combine(newer, item(X, valid, None, begin + j))
+            store(states, j, newer)
         if len(ends) > 0:
             for k in range(end - 2, i - 1, -1):
                 if ends[k] > begin + k + 1:
@@ -370,13 +383,3 @@ def put_steady(suffixes: Any, first: int, states: Any, end: int, size: int) -> N
     begin = end - size
     for k in range(size):
         store(states, begin + k, combine(load(suffixes, first + k), load(states, begin + k)))
-
-
-@kernel
-def put_suffixes(X: Any, valid: Any, first: int, end: int, suffixes: Any) -> None:
-    """The states of the rows from each one on until `end`, those from `first` on first."""
-    suffix = item(X, valid, None, end - 1)
-    store(suffixes, end - 1 - first, suffix)
-    for j in range(end - 2, first - 1, -1):
-        suffix = combine(item(X, valid, None, j), suffix)
-        store(suffixes, j - first, suffix)

@@ -1,5 +1,6 @@
 """Every merger equals `Recalc`, for every aggregate that it accepts."""
 
+import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -198,6 +199,12 @@ ALGEBRAS = [
     (IntSum(), [1, -(2**62), 2**62]),
     (Affine(), [*range(10)]),
 ]
+
+
+@pytest.mark.parametrize("flat", [Largest("<f8", -math.inf), Smallest("<f8", math.nan)])
+def test_what_goes_back_in_time_combines_to_the_same(flat: Largest) -> None:
+    for older, newer in itertools.product([*FLOATS, -math.inf, flat.identity()], repeat=2):
+        np.testing.assert_equal(flat.prepend(older, newer), flat.combine(older, newer))
 
 
 @pytest.mark.parametrize("cls", FLAT, ids=lambda cls: cls.name)

@@ -123,7 +123,12 @@ class Spread(FlatAlgebra):
 
 
 class Largest(FlatAlgebra):
-    """The greatest value; NaN is greater than every other."""
+    """The greatest value; NaN is greater than every other.
+
+    Each form is one machine instruction that is right unless one of the two is NaN, and a
+    correction for that one. It must not be the one that the step before made, or else every step
+    waits for a comparison: measured half as fast again.
+    """
 
     selective = True
 
@@ -138,16 +143,22 @@ class Largest(FlatAlgebra):
         return x
 
     def combine(self, older: Any, newer: Any) -> Any:
-        # One machine instruction, and a correction when `newer` is NaN: measured a fourth faster
-        # than asking whether either is.
         greater = newer if newer > older else older
         return greater if newer == newer else newer
+
+    def prepend(self, older: Any, newer: Any) -> Any:
+        greater = older if older > newer else newer
+        return greater if older == older else older
 
 
 class Smallest(Largest):
     """The least value; NaN is greater than every other, so it is the identity of floats."""
 
     def combine(self, older: Any, newer: Any) -> Any:
+        lesser = older if older < newer else newer
+        return lesser if newer == newer else older
+
+    def prepend(self, older: Any, newer: Any) -> Any:
         lesser = newer if newer < older else older
         return lesser if older == older else newer
 

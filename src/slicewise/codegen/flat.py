@@ -14,7 +14,8 @@ class FlatAlgebra(ABC):
     A subclass gives the numpy types of its fields and `identity`, `lift`, `combine` and perhaps
     `invert` on states: a number when there is one field, a tuple otherwise. `exact` says
     that `invert` gives back the very state that was there before, `selective` that `combine`
-    returns one of its arguments. Methods may read attributes of `self`; they become constants.
+    returns one of its arguments. `prepend` is `combine` in another form, quicker where `newer` is
+    what the step before it made. Methods may read attributes of `self`; they become constants.
     Division by zero gives infinity or NaN.
     """
 
@@ -30,8 +31,7 @@ class FlatAlgebra(ABC):
     def algebra(self) -> Algebra:
         """The algebra, ready for kernels to be specialised for it."""
         methods = ["identity", "lift", "combine"]
-        if hasattr(self, "invert"):
-            methods.append("invert")
+        methods += [extra for extra in ("prepend", "invert") if hasattr(self, extra)]
         source, constructor = Writer(self).write(methods)
         lift = self.lift  # type: ignore[attr-defined]  # its parameters differ by subclass
         return Algebra(

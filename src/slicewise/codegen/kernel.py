@@ -110,6 +110,7 @@ def _interpreted(root: Kernel, algebra: Algebra, using: tuple[Kernel, ...]) -> C
     functions = dict(algebra.functions)
     lift_value = functions.get("lift")
     space: dict[str, Any] = {
+        "prepend": functions.get("combine"),
         **functions,
         "lift": lambda X, i: lift_value(*(x[i] for x in X)) if lift_value else None,
         "load": lambda S, i: S[0][i],
@@ -156,7 +157,9 @@ def _module_source(root: Kernel, algebra: Algebra, using: tuple[Kernel, ...], ki
                 imports.append(f"from {place} import {value.__name__} as {name}")
         elif name in prelude.NAMES:
             module = algebra_module(algebra)
-            if hasattr(module, name):
+            if name == "prepend" and not hasattr(module, name):
+                imports.append(f"from {module.__name__} import combine as prepend")
+            elif hasattr(module, name):
                 imports.append(f"from {module.__name__} import {name}")
         elif name in root.function.__globals__:
             imports.append(binding(name, value))

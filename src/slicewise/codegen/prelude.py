@@ -22,6 +22,14 @@ def combine(older: Any, newer: Any) -> Any:
     raise AssertionError("a kernel ran before it was specialised")
 
 
+def prepend(older: Any, newer: Any) -> Any:
+    """The same as `combine`, for loops that go back in time: `newer` is what the last step made.
+
+    Algebras that have none of their own take `combine`.
+    """
+    raise AssertionError("a kernel ran before it was specialised")
+
+
 def invert(total: Any, oldest: Any) -> Any:
     """The state `rest` with `combine(oldest, rest) == total`; only invertible algebras have it."""
     raise AssertionError("a kernel ran before it was specialised")
@@ -47,4 +55,6 @@ def same_state(a: Any, b: Any) -> bool:
     raise AssertionError("a kernel ran before it was specialised")
 
 
-NAMES = frozenset({"identity", "lift", "combine", "invert", "lower", "load", "store", "same_state"})
+NAMES = frozenset(
+    {"identity", "lift", "combine", "prepend", "invert", "lower", "load", "store", "same_state"}
+)

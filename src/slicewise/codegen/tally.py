@@ -9,7 +9,7 @@ from functools import cache
 
 from slicewise.codegen.kernel import Kernel, bare_function
 
-COUNTED = {"combine", "invert"}
+COUNTED = {"combine", "prepend", "invert"}
 
 
 @cache

@@ -46,6 +46,7 @@ def casts(dtypes: tuple[str, ...], constructor: str, methods: Sequence[str]) -> 
         "identity": "",
         "lift": "*values",
         "combine": "older, newer",
+        "prepend": "older, newer",
         "invert": "total, oldest",
     }
     for method in methods:

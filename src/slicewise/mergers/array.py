@@ -96,7 +96,7 @@ def _items(
     elif other is not None and two_threads(algebra, length, merger):
         return _with_two(algebra, X, valid, S, length, other)
     else:
-        way, room = slide_chunks, algebra.new(length)
+        way, room = slide_chunks, algebra.new(2 * length)
     run = way.specialise(algebra)
 
     def part(first: int, stop: int, out: States) -> States:

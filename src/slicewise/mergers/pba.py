@@ -26,7 +26,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, load, store
+from slicewise.codegen.prelude import combine, load, prepend, store
 from slicewise.mergers.base import Merger, Properties
 from slicewise.mergers.sba import grow, item
 
@@ -258,15 +258,15 @@ def fall(
         if part == 1:
             lcs = item(X, valid, S, start - 1)
             for j in range(start - 2, upto - 1 - back, -1):
-                lcs = combine(item(X, valid, S, j), lcs)
+                lcs = prepend(item(X, valid, S, j), lcs)
             for i in range(upto - 1, middle - 1, -1):
                 if i - back < start - 1:
-                    lcs = combine(item(X, valid, S, i - back), lcs)
+                    lcs = prepend(item(X, valid, S, i - back), lcs)
                 store(out, i - first, lcs)
             store(ends, chunk, lcs)
         else:
             lcs = load(ends, chunk)
             for i in range(middle - 1, start - 1, -1):
                 if i - back < start - 1:
-                    lcs = combine(item(X, valid, S, i - back), lcs)
+                    lcs = prepend(item(X, valid, S, i - back), lcs)
                 store(out, i - first, combine(lcs, load(out, i - first)))

@@ -18,7 +18,7 @@ Source:  doi:10.1145/3447548.3467407 (Zhang, Akbarinia, Toumani: Efficient incre
 from typing import Any
 
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, identity, lift, load, store
+from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
 from slicewise.mergers.base import FlatMerger, Properties
 
 # p[3] is the number of the first event after the boundary; the running aggregate of the events
@@ -97,6 +97,9 @@ class SBA(FlatMerger):
         return capacity + 1
 
 
+# Prefixes that meet their suffixes while they are in the processor's nearest cache.
+TILE = 1 << 10
+
 # The array form. Items are the events of the columns `X`, or the states `S` when those are given;
 # the other one is `None`, and Numba drops the branches that have nothing to work on.
 
@@ -121,26 +124,41 @@ def slide_chunks(
 ) -> None:
     """States of the windows that end at items `first` to `stop - 1`, in `out` from 0 on.
 
-    `length` is at least 2, `first` a multiple of it, and `lcs` has room for as many states.
+    `length` is at least 2, `first` a multiple of it, where the last call stopped. `lcs` has room
+    for twice as many states: the suffixes of the chunk before, and those of the chunk at hand,
+    which are made together with its prefixes, so that neither has to wait for the other's steps.
     """
     for start in range(first, stop, length):
-        end = min(start + length, stop)
-        if start == 0:
-            grow(X, valid, S, end, out)
-            continue
-        suffix = item(X, valid, S, start - 1)
-        store(lcs, length - 1, suffix)
-        for j in range(length - 2, 0, -1):
-            suffix = combine(item(X, valid, S, start - length + j), suffix)
-            store(lcs, j, suffix)
-        place = start - first
-        csa = item(X, valid, S, start)
-        store(out, place, combine(load(lcs, 1), csa))
-        for i in range(1, min(end - start, length - 1)):
-            csa = combine(csa, item(X, valid, S, start + i))
-            store(out, place + i, combine(load(lcs, i + 1), csa))
-        if end == start + length:  # the window of the last item is the chunk itself
-            store(out, end - 1 - first, combine(csa, item(X, valid, S, end - 1)))
+        size, place = min(length, stop - start), start - first
+        here = start // length % 2 * length
+        behind = length - here
+        csa, suffix = item(X, valid, S, start), item(X, valid, S, start + size - 1)
+        store(out, place, csa)
+        store(lcs, here + size - 1, suffix)
+        for begin in range(0, size, TILE):
+            end = min(begin + TILE, size)
+            i = max(begin, 1)
+            if size == length:  # or else it is the last one, and nobody needs its suffixes
+                while i < min(end, size - 1):
+                    csa = combine(csa, item(X, valid, S, start + i))
+                    store(out, place + i, csa)
+                    suffix = prepend(item(X, valid, S, start + size - 1 - i), suffix)
+                    store(lcs, here + size - 1 - i, suffix)
+                    i += 1
+            while i < end:
+                csa = combine(csa, item(X, valid, S, start + i))
+                store(out, place + i, csa)
+                i += 1
+            if start > 0:
+                # The window of a chunk's last item is the chunk itself.
+                meet(lcs, behind + 1 + begin, out, place + begin, min(end, length - 1) - begin)
+
+
+@kernel
+def meet(lcs: Any, first: int, out: Any, place: int, count: int) -> None:
+    """Put suffixes before prefixes, several at once where the compiler can."""
+    for i in range(count):
+        store(out, place + i, combine(load(lcs, first + i), load(out, place + i)))
 
 
 @kernel

@@ -16,7 +16,7 @@ from slicewise.aggregates.base import Bound, Component, States, read, share, sta
 from slicewise.aggregates.forgiving import forgiven
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.methods import is_own
-from slicewise.codegen.prelude import combine, identity, lift, load, store
+from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
 from slicewise.codegen.tally import tallied
 from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger, arrays_for
@@ -392,7 +392,7 @@ def merge_ranges(S: Any, slot: Any, left: Any, right: Any, spare: Any, out: Any)
             state = load(S, slot[r - 1])
             store(spare, r - 1 - l, state)
             for i in range(r - 2, l - 1, -1):
-                state = combine(load(S, slot[i]), state)
+                state = prepend(load(S, slot[i]), state)
                 store(spare, i - l, state)
             combines += r - 1 - l
             store(out, q, state)
