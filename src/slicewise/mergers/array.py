@@ -25,7 +25,7 @@ from slicewise.codegen.prelude import combine, invert, load, store
 from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger, Merger, drive
 from slicewise.mergers.pba import fall, rise
-from slicewise.mergers.sba import item, slide_chunks
+from slicewise.mergers.sba import item, slide_chunks, slide_together
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -95,8 +95,10 @@ def _items(
         way, room = subtract, algebra.new(1)
     elif other is not None and two_threads(algebra, length, merger):
         return _with_two(algebra, X, valid, S, length, other)
+    elif algebra.compiled and len(algebra.dtypes) == 1:
+        way, room = slide_together, algebra.new(2 * length)
     else:
-        way, room = slide_chunks, algebra.new(2 * length)
+        way, room = slide_chunks, algebra.new(length)
     run = way.specialise(algebra)
 
     def part(first: int, stop: int, out: States) -> States:

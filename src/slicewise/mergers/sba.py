@@ -124,14 +124,41 @@ def slide_chunks(
 ) -> None:
     """States of the windows that end at items `first` to `stop - 1`, in `out` from 0 on.
 
-    `length` is at least 2, `first` a multiple of it, where the last call stopped. `lcs` has room
-    for twice as many states: the suffixes of the chunk before, and those of the chunk at hand,
-    which are made together with its prefixes, so that neither has to wait for the other's steps.
+    `length` is at least 2, `first` a multiple of it, and `lcs` has room for as many states.
+    """
+    for start in range(first, stop, length):
+        end = min(start + length, stop)
+        if start == 0:
+            grow(X, valid, S, end, out)
+            continue
+        suffix = item(X, valid, S, start - 1)
+        store(lcs, length - 1, suffix)
+        for j in range(length - 2, 0, -1):
+            suffix = prepend(item(X, valid, S, start - length + j), suffix)
+            store(lcs, j, suffix)
+        place = start - first
+        csa = item(X, valid, S, start)
+        store(out, place, combine(load(lcs, 1), csa))
+        for i in range(1, min(end - start, length - 1)):
+            csa = combine(csa, item(X, valid, S, start + i))
+            store(out, place + i, combine(load(lcs, i + 1), csa))
+        if end == start + length:  # the window of the last item is the chunk itself
+            store(out, end - 1 - first, combine(csa, item(X, valid, S, end - 1)))
+
+
+@kernel
+def slide_together(
+    X: Any, valid: Any, S: Any, length: int, first: int, stop: int, lcs: Any, out: Any
+) -> None:
+    """The same for states of one number; `first` is where the last call stopped.
+
+    `lcs` has room for twice as many states: the suffixes of the chunk before, and those of the
+    chunk at hand, which are made in one loop with its prefixes, so that steps of neither wait for
+    those of the other. More than one number would not fit the processor's registers.
     """
     for start in range(first, stop, length):
         size, place = min(length, stop - start), start - first
         here = start // length % 2 * length
-        behind = length - here
         csa, suffix = item(X, valid, S, start), item(X, valid, S, start + size - 1)
         store(out, place, csa)
         store(lcs, here + size - 1, suffix)
@@ -151,7 +178,9 @@ def slide_chunks(
                 i += 1
             if start > 0:
                 # The window of a chunk's last item is the chunk itself.
-                meet(lcs, behind + 1 + begin, out, place + begin, min(end, length - 1) - begin)
+                meet(
+                    lcs, length - here + 1 + begin, out, place + begin, min(end, length - 1) - begin
+                )
 
 
 @kernel
