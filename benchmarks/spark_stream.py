@@ -89,6 +89,8 @@ class Bench:
             .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
             # Or else Spark adds up the bytes of a batch again for every row.
             .config("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
+            # Or else small packets to and from Python wait for each other.
+            .config("spark.python.unix.domain.socket.enabled", "true")
             .getOrCreate()
         )
         self.spark.sparkContext.setLogLevel("OFF")
@@ -367,7 +369,8 @@ TEXT = """# Spark streaming
 
 Written by `./run bench spark-stream`, each section when it was run last. `local[2]`,
 `availableNow`, RocksDB state, noop sink, files of a thousand events a second with random keys,
-without the first {warm} micro-batches; the rival is Spark's own `window()`. A stream that runs for
+without the first {warm} micro-batches, with the two settings of [streaming](../streaming.md); the
+rival is Spark's own `window()`. A stream that runs for
 more than {patience} seconds is stopped once {least} micro-batches have counted, and its figure
 says how many did. Short streams run several times, in turns with the rival, and the best run of
 each counts. State is the size of RocksDB's files when they have been compacted. Answers are
