@@ -25,6 +25,7 @@ from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.windows import Window
 from tests.laws.test_operator import assert_follows
+from tests.unit.test_refused_events import Picky, Ponderous
 
 AGGS = [sw.agg.sum("x"), sw.agg.count()]
 KEY = np.zeros(1, np.int64)
@@ -77,30 +78,13 @@ def test_batches_that_go_between_others_give_what_the_definitions_say(
     assert_same_rows(op.advance(math.inf), oracle.advance(math.inf))
 
 
-def test_an_event_without_a_place_is_refused_once_and_the_rest_of_its_batch_counts(
-    impatient: None,
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("aggregate", [Picky, Ponderous])
+def test_an_event_that_is_refused_is_itself_handed_out_when_its_batch_is_put_in_order(
+    aggregate: type[Picky],
 ) -> None:
-    class Picky(sw.Aggregate):
-        compile = False
-
-        def identity(self) -> int:
-            return 0
-
-        def lift(self, value: int) -> int:
-            if value == 13:
-                raise ValueError("not that one")
-            return value
-
-        def combine(self, older: int, newer: int) -> int:
-            return older + newer
-
-        def lower(self, state: int) -> int:
-            return state
-
-        commutative = True
-
-    op = sw.Operator(windows=[sw.tumbling(10)], aggs=[Picky("x").alias("x")], time="t")
-    with pytest.raises(ValueError, match="not that one"):
+    op = sw.Operator(windows=[sw.tumbling(10)], aggs=[aggregate("x").alias("x")], time="t")
+    with pytest.raises(ValueError, match="13 is bad luck"):
         op.process({"t": [5, 95, 45, 25, 35], "x": [1, 2, 4, 13, 8]})
     found = {r.start: r.values["x"] for r in op.advance(math.inf)}
     assert {start: x for start, x in found.items() if x} == {0: 1, 30: 8, 40: 4, 90: 2}
