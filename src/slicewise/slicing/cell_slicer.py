@@ -13,13 +13,7 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.slicing.runs import Runs, last_at_most
-from slicewise.slicing.slicer import (
-    Edges,
-    Sliced,
-    into_slices,
-    place_in_slices,
-    resumed,
-)
+from slicewise.slicing.slicer import Edges, Sliced, into_slices, place_in_slices, resumed
 
 EVENTS_PER_CELL = 8  # at the least, for the grid to pay
 STEPS_PER_CELL, MOST_STEPS = 8, 1 << 14
