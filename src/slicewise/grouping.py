@@ -6,6 +6,7 @@ whose times are out of order are sorted. What is in order already is not moved.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -16,12 +17,12 @@ import numpy as np
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import Kernel, kernel
 from slicewise.columns import Column
-from slicewise.errors import ColumnTypeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGE_PAGE = 1 << 21
+NAN = math.nan
 RUN = 16  # rows that are sorted by insertion before runs are merged
 
 
@@ -318,14 +319,20 @@ def without_minus_zero(key: pa.Array) -> pa.Array:
 def _encode_objects(key: pa.Array) -> tuple[np.ndarray, int]:
     """Codes of values that only Python can compare."""
     known: dict[Any, int] = {}
-    try:
-        codes = [known.setdefault(value, len(known)) for value in key.to_pylist()]
-    except TypeError:
-        raise ColumnTypeError(
-            f"A key must be hashable; a column of {key.type} is not. Use one of its fields, or a "
-            "text made of it."
-        ) from None
+    codes = [known.setdefault(frozen(value), len(known)) for value in key.to_pylist()]
     return np.array(codes, np.int64), max(len(known), 1)
+
+
+def frozen(value: Any) -> Any:
+    """A key that a dict takes: tuples for lists, and for structs those of their values.
+
+    All NaN are one object, since a dict compares by identity first, and -0.0 is 0.0.
+    """
+    if isinstance(value, float):
+        return NAN if value != value else value + 0.0
+    if isinstance(value, dict):
+        return tuple(map(frozen, value.values()))
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def _dense(codes: np.ndarray) -> tuple[np.ndarray, int]:

@@ -19,7 +19,11 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.slicing import slicer
 from slicewise.slicing.runs import MOVES, Runs
-from slicewise.slicing.session_slicer import slice_sessions, slice_sorted_sessions
+from slicewise.slicing.session_slicer import (
+    on_both_sides,
+    slice_sessions,
+    slice_sorted_sessions,
+)
 from slicewise.slicing.slicer import UNLIMITED, Edges, slice_free, slice_sorted
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
@@ -29,6 +33,7 @@ from tests.unit.test_refused_events import Picky, Ponderous
 
 AGGS = [sw.agg.sum("x"), sw.agg.count()]
 KEY = np.zeros(1, np.int64)
+UNCUT = on_both_sides(Edges([]))
 FREE = [kind for kind in KINDS if kind.startswith(("tumbling", "sliding", "cumulate", "session"))]
 
 
@@ -121,14 +126,15 @@ def test_slices_of_a_sorted_batch_move_those_behind_them_once(size: int) -> None
 def test_sessions_of_a_sorted_batch_move_those_behind_them_once(size: int) -> None:
     runs = Runs()
     runs.admit(1)
-    groups = (KEY, np.array([0, size]))
-    slice_sorted_sessions(runs, 5, np.arange(size) * 20, groups)
-    slice_sorted_sessions(runs, 5, np.arange(size) * 20 + 10, groups)
+    groups, reach = (KEY, np.array([0, size])), (0, 20 * size)
+    slice_sorted_sessions(runs, 5, UNCUT, np.arange(size) * 20, reach, groups)
+    slice_sorted_sessions(runs, 5, UNCUT, np.arange(size) * 20 + 10, reach, groups)
     assert runs.start[runs.places(KEY)].tolist() == list(range(0, 20 * size, 10))
     assert moves(runs) <= 4 * size
     # Each event fuses two sessions.
     between = np.arange(2 * size - 1) * 10 + 5
-    sliced = slice_sorted_sessions(runs, 5, between, (KEY, np.array([0, len(between)])))
+    groups = (KEY, np.array([0, len(between)]))
+    sliced = slice_sorted_sessions(runs, 5, UNCUT, between, reach, groups)
     assert runs.size[0] == 1
     assert len(sliced.merged[0]) == len(between)
     assert moves(runs) <= 4 * size
@@ -144,7 +150,8 @@ def test_a_batch_that_is_not_in_order_stops_before_it_moves_too_many_slices() ->
     assert -int(runs.cursors[MOVES]) <= runs.live
     free = Runs()
     free.admit(1)
-    again = slice_sessions(free, 1, np.random.default_rng(1).permutation(30_000) * 9, None, None)
+    shuffled = np.random.default_rng(1).permutation(30_000) * 9
+    again = slice_sessions(free, 1, UNCUT, shuffled, (0, 270_000), None, None)
     assert 0 < again.events < 30_000
 
 

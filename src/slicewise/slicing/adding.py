@@ -20,7 +20,7 @@ from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.slicer import Edges
-from slicewise.slicing.tracks import Placed, RowTrack
+from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
 from slicewise.slicing.triggers import BEGINNING, FreeWindows
 from slicewise.windows import Cumulate, Fixed, Periodic, Session, Window
 
@@ -58,7 +58,7 @@ def known_from(op: Operator, window: Window) -> Any:
     horizon = op._horizon(op.watermark)
     if isinstance(track, RowTrack):
         kept = horizon  # all rows from there on are kept, whatever the windows
-    elif isinstance(track, FreeTrack) and (first := _cut_alike(track, window)):
+    elif isinstance(track, FreeTrack | SessionTrack) and (first := _cut_alike(track, window)):
         kept = BEGINNING if horizon == BEGINNING else first.needed_from(horizon)
     elif track in op._waiters:
         kept = horizon  # events from there on wait and are not sliced yet
@@ -82,9 +82,9 @@ def make_room(op: Operator, window: Window, since: Any) -> None:
         op._dirty.append(op._all_keys().copy())
 
 
-def _cut_alike(track: FreeTrack, window: Periodic | Cumulate | Fixed) -> FreeWindows | None:
+def _cut_alike(track: Track, window: Periodic | Cumulate | Fixed) -> FreeWindows | None:
     """The windows of a track that were there from the start, if their edges are this one's too."""
-    first = [p for p in track.windows if p.since == BEGINNING]
+    first = [p for p in track.windows if p.since == BEGINNING and context_free(p.window)]
     defined = [p.window for p in first]
     old, new = cut_by(defined, track.technique), Edges([window])
     old = kept_by(defined, track.technique, old) or old

@@ -32,7 +32,7 @@ def track_of(op: Operator, placed: Placed) -> Any:
             kind = "ties"  # the opening row may come after others of its time
         new = placed.since > BEGINNING and needs_rows(window)
         return (kind, placed.number) if new else kind  # it does not count the rows before it
-    return "time" if context_free(window) else "sessions"
+    return "time" if context_free(window) and not op.plan.combined else "sessions"
 
 
 def _waits(op: Operator, place: Any) -> bool:
@@ -46,6 +46,7 @@ def _waits(op: Operator, place: Any) -> bool:
 
 def arrange(op: Operator) -> None:
     """Give each window its track, and each track its windows."""
+    op._combined = op.plan.combined  # and it stays so, as slices are there
     wanted: dict[Any, list[Placed]] = {}
     for placed in op._windows:
         wanted.setdefault(track_of(op, placed), []).append(placed)

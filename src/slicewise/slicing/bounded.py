@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.grouping import encode
+from slicewise.grouping import NAN, encode, frozen
 from slicewise.slicing.events import Columns
 from slicewise.slicing.intake import bind, times_of
 from slicewise.slicing.operator import Operator
@@ -75,6 +75,8 @@ def _ranks(keys: Sequence[pa.ChunkedArray]) -> np.ndarray:
             distinct = distinct.dictionary_decode()
         if isinstance(distinct, pa.ExtensionArray):
             distinct = distinct.storage  # such as the bytes of a UUID
+        if pa.types.is_nested(distinct.type):
+            distinct = _places(distinct.to_pylist())
         columns[f"there{number}"] = distinct.is_valid()
         columns[f"value{number}"] = distinct
     by = [(name, "ascending") for name in columns]
@@ -83,3 +85,22 @@ def _ranks(keys: Sequence[pa.ChunkedArray]) -> np.ndarray:
     ranks[present[ranked]] = np.arange(len(ranked))
     found: np.ndarray = ranks[codes]
     return found
+
+
+def _places(keys: Sequence[Any]) -> pa.Array:
+    """Numbers in the order of keys that are lists or structs, which Arrow does not sort."""
+    import pyarrow as pa
+
+    ordered = sorted({_sortable(key) for key in keys})
+    places = {key: place for place, key in enumerate(ordered)}
+    return pa.array([places[_sortable(key)] for key in keys])
+
+
+def _sortable(value: Any) -> Any:
+    """A key as tuples that have an order: null is the least and NaN the greatest of its kind."""
+    value = frozen(value)
+    if isinstance(value, tuple):
+        return (1, tuple(map(_sortable, value)))
+    if value is None:
+        return (0,)
+    return (2,) if value is NAN else (1, value)

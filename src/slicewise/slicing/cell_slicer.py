@@ -13,7 +13,14 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.slicing.runs import Runs, last_at_most
-from slicewise.slicing.slicer import Edges, Sliced, into_slices, place_in_slices, resumed
+from slicewise.slicing.slicer import (
+    Edges,
+    Sliced,
+    bounds_for,
+    into_slices,
+    place_in_slices,
+    resumed,
+)
 
 EVENTS_PER_CELL = 8  # at the least, for the grid to pay
 STEPS_PER_CELL, MOST_STEPS = 8, 1 << 14
@@ -21,15 +28,25 @@ STEPS_PER_CELL, MOST_STEPS = 8, 1 << 14
 
 def slice_alone(runs: Runs, edges: Edges, at: np.ndarray, reach: tuple[Any, Any]) -> Sliced:
     """Put events of key 0 into slices between the edges of context-free windows."""
+    cells = cells_for(edges, at, reach)
+    if cells is not None:
+        return resumed(runs, len(at), into_cells, (at, *cells), limited=True)
+    given = (at, None, None, None, bounds_for(edges, reach, len(at)))
+    return resumed(runs, len(at), into_slices, given, limited=True)
+
+
+def cells_for(
+    edges: Edges, at: np.ndarray, reach: tuple[Any, Any]
+) -> tuple[tuple[np.ndarray, ...], int, int] | None:
+    """What `bounds_of` needs with a list of edges, which of them is the first before all events,
+    and how many cells lie between it and the first edge after them; `None` if a grid does not pay.
+    """  # noqa: D205 - one sentence
     most = len(at) // EVENTS_PER_CELL
     listed = edges.listed(*reach, most) if at.dtype.kind == "i" else edges.none
-    bounds = (listed, edges.steps, edges.phases, edges.singles)
     first, last = listed.searchsorted(reach, "right") - 1
-    if first >= 0 and last + 1 < len(listed) and last - first < most:
-        cells = (at, bounds, first, last + 1 - first)
-        return resumed(runs, len(at), into_cells, cells, limited=True)
-    given = (at, None, None, None, bounds)
-    return resumed(runs, len(at), into_slices, given, limited=True)
+    if first < 0 or last + 1 >= len(listed) or last - first >= most:
+        return None
+    return (listed, edges.steps, edges.phases, edges.singles), first, last + 1 - first
 
 
 @kernel
@@ -59,16 +76,7 @@ def into_cells(
     rows, counts = cells[2], homes[count:]
     edges = bounds[0][lowest:]
     base = edges[0]
-    reach = edges[count] - base - 1
-    steps = min(STEPS_PER_CELL * count, MOST_STEPS, grid.shape[0])
-    shift = 0
-    while (reach >> shift) >= steps:
-        shift += 1
-    cell = 0
-    for step in range((reach >> shift) + 1):
-        while edges[cell + 1] <= base + (step << shift):
-            cell += 1
-        grid[step] = cell
+    shift = lay_grid(edges, count, grid)
     place, end = last_at_most(start, offset[0], offset[0] + size[0], base), offset[0] + size[0]
     for cell in range(count):
         while place + 1 < end and start[place + 1] <= edges[cell]:
@@ -99,6 +107,37 @@ def into_cells(
 
 
 @kernel
+def lay_grid(edges: Any, count: int, grid: Any) -> int:
+    """Note the cell in which each step of a grid over `count` cells begins; what shifts to one."""
+    base = edges[0]
+    reach = edges[count] - base - 1
+    steps = min(STEPS_PER_CELL * count, MOST_STEPS, grid.shape[0])
+    shift = 0
+    while (reach >> shift) >= steps:
+        shift += 1
+    cell = 0
+    for step in range((reach >> shift) + 1):
+        while edges[cell + 1] <= base + (step << shift):
+            cell += 1
+        grid[step] = cell
+    return shift
+
+
+@kernel
+def cell_of(t: int, base: int, shift: int, grid: Any, edges: Any) -> Any:
+    """The cell of an event.
+
+    Indices are unsigned: a signed one would be looked at, and counted from the end if negative.
+    """
+    one = np.uint64(1)
+    cell = np.uint64(grid[np.uint64((t - base) >> shift)])
+    cell += np.uint64(edges[cell + one] <= t)
+    while edges[cell + one] <= t:
+        cell += one
+    return cell
+
+
+@kernel
 def into_homes(
     at: Any,
     edges: Any,
@@ -110,17 +149,9 @@ def into_homes(
     slots: Any,
     begin: int,
 ) -> Any:
-    """Events from `begin` on whose cells have homes; the first one that has none.
-
-    Indices are unsigned: a signed one would be looked at, and counted from the end if negative.
-    """
-    one = np.uint64(1)
+    """Events from `begin` on whose cells have homes; the first one that has none."""
     for i in range(begin, at.shape[0]):
-        t = at[i]
-        cell = np.uint64(grid[np.uint64((t - base) >> shift)])
-        cell += np.uint64(edges[cell + one] <= t)
-        while edges[cell + one] <= t:
-            cell += one
+        cell = cell_of(at[i], base, shift, grid, edges)
         home = homes[cell]
         if home < 0:
             return i

@@ -14,6 +14,7 @@ from slicewise.slicing.measures import has_fractions
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
+from slicewise.windows import Session
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
@@ -39,14 +40,21 @@ def _tracks(op: Operator) -> list[str]:
         elif kind == "rows":
             lines.append(f"{names}: read from rows in the order of (time, arrival).")
         elif place == "sessions":
-            gap = min(placed.window.gap for placed in windows)
-            lines.append(f"{names}: {share}, cut where events are more than {gap} apart.")
+            lines.append(f"{names}: {share}, cut {_gaps_and_edges(windows, op.plan.partials)}.")
         else:
             measure = "time" if place == "time" else f"column {place[1]!r}"
             lines.append(
                 f"{names}: {share} of {measure}, cut at {_edges(windows, op.plan.partials)}."
             )
     return lines
+
+
+def _gaps_and_edges(windows: Sequence[Placed], technique: Technique) -> str:
+    gaps = [p.window.gap for p in windows if isinstance(p.window, Session)]
+    free = [p for p in windows if not isinstance(p.window, Session)]
+    parts = [f"where events are more than {min(gaps)} apart"] if gaps else []
+    parts += [f"at {_edges(free, technique)}"] if free else []
+    return " and ".join(parts)
 
 
 def _edges(windows: Sequence[Placed], technique: Technique) -> str:
@@ -100,8 +108,8 @@ def _costs(op: Operator) -> list[str]:
         states = sum(np.dtype(kind).itemsize for c in track.components for kind in c.algebra.dtypes)
         unit = "rows" if track.keeps_rows else "slices"
         lines.append(
-            f"Memory of {_title(track)}: {_per_key(track, track.keys)}, for {track.live} {unit} "
-            f"with states of {states} bytes."
+            f"Memory of {_title(op, track)}: {_per_key(track, track.keys)}, for {track.live} "
+            f"{unit} with states of {states} bytes."
         )
     if op._tracks:
         lines.append(f"Memory of the keys: {_per_key(op._keys, len(op._keys))}.")
@@ -140,12 +148,12 @@ def bytes_of(thing: Any) -> int:
     return sum(known.values())
 
 
-def _title(track: Track) -> str:
+def _title(op: Operator, track: Track) -> str:
     if isinstance(track, MeasureTrack):
         return f"column {track.axis!r}"
     titles = {
         FreeTrack: "time",
-        SessionTrack: "sessions",
+        SessionTrack: "time and sessions" if op.plan.combined else "sessions",
         OrderTrack: "events in order",
         RowTrack: "rows",
     }

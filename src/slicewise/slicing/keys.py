@@ -7,22 +7,18 @@ dict.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slicewise.codegen.kernel import kernel
-from slicewise.columns import storage
-from slicewise.grouping import encode, without_minus_zero
+from slicewise.grouping import encode, frozen, without_minus_zero
 from slicewise.slicing.key_tables import KeyTable, table_for
 from slicewise.slicing.runs import run
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-NAN = math.nan  # one object for all NaN keys: a dict compares by identity first
 
 
 class Keys:
@@ -72,9 +68,10 @@ class Keys:
             return self._table.codes(distinct[0].dictionary_decode())
         known, size = self._codes, self._size
         codes, new = [], []
+        plain = all(map(_hashes, distinct))
         for row, key in enumerate(zip(*(c.to_pylist() for c in distinct), strict=True)):
-            if any(isinstance(value, float) for value in key):
-                key = tuple(map(_plain, key))
+            if not plain:
+                key = tuple(map(frozen, key))
             code = known.get(key)
             if code is None:
                 code = known[key] = self._size
@@ -134,8 +131,8 @@ class Keys:
             return
         keys = zip(*(array.to_pylist() for array in arrays), strict=True)
         rows: Iterable[tuple[Any, ...]] = keys
-        if any(storage(array.type).kind == "f" for array in arrays):
-            rows = (tuple(map(_plain, key)) for key in keys)
+        if not all(map(_hashes, arrays)):
+            rows = (tuple(map(frozen, key)) for key in keys)
         self._codes = dict(zip(rows, range(self._size), strict=True))
 
 
@@ -145,10 +142,12 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return NAN if value != value else value + 0.0  # -0.0 is 0.0
-    return value
+def _hashes(keys: pa.Array) -> bool:
+    """Whether Python's values of these keys are equal, and have equal hashes, when the keys are."""
+    import pyarrow as pa
+
+    kind = _plain_type(keys.type)
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
 @kernel

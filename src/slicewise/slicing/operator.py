@@ -17,6 +17,7 @@ import numpy as np
 from slicewise.aggregates.base import Aggregate, Bound, reads
 from slicewise.aggregates.forgiving import forgiven
 from slicewise.errors import OrderError, SpanError, WindowError
+from slicewise.grouping import frozen
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
     BAD,
@@ -168,6 +169,7 @@ class Operator:
         self._waiters: list[Track] = []
         self._takers: list[Track] = []
         self._bounds: list[Bound] = []
+        self._combined: bool | None = None  # whether slices are, once there may be some
         for window in [windows] if isinstance(windows, Window) else windows:
             self._place(window, BEGINNING)
         if not self._windows:
@@ -228,8 +230,10 @@ class Operator:
             self.aggs,
             ordered=self.ordered,
             settled=self._settled,
+            keyed=bool(self.by),
             store="lazy" if self.merger and not self.store else self.store,
             partials=self.partials,
+            combined=self._combined,
         )
         self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
         self._nothing = None
@@ -363,7 +367,7 @@ class Operator:
         values = [name for name in table.column_names if name not in plain]
         results = []
         for row in table.to_pylist():
-            key: Any = tuple(row[name] for name in self.by)
+            key: Any = tuple(map(frozen, (row[name] for name in self.by)))
             key = None if not key else key[0] if self._by_one else key
             results.append(
                 Result(

@@ -30,6 +30,7 @@ class Plan:
     Events that wait for the watermark come in order: for them neither happens.
     `store`: `"lazy"` merges slices when a window closes, `"eager"` keeps a tree over them.
     `partials`: where periodic windows cut slices (see `slicing.partials`).
+    `combined`: windows of time and sessions share slices, cut at the edges of both.
     """
 
     stores_rows: bool
@@ -37,6 +38,7 @@ class Plan:
     removes: Literal["never", "invert", "recompute"]
     store: StoreKind
     partials: Technique
+    combined: bool
     reasons: tuple[str, ...]
 
 
@@ -58,6 +60,18 @@ def settles(emit: str, lateness: int, *, ordered: bool) -> bool:
     Then events are put in order once, when the watermark passes them, and no result is revised.
     """
     return emit == "final" or (emit == "on_close" and (ordered or not lateness))
+
+
+def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
+    """Whether windows of time share slices with sessions, which saves an addition per event.
+
+    Where there may be many keys and results are never revised, slices of windows of time are kept
+    for many keys at once (`slicing.bands`); the edges of sessions, other ones for each key, would
+    cut them into pieces.
+    """
+    timed = any(context_free(w) and getattr(w, "axis", None) is None for w in windows)
+    sessions = any(isinstance(w, Session) and not needs_rows(w) for w in windows)
+    return timed and sessions and not (keyed and settled)
 
 
 def chosen_store(windows: Sequence[Window], aggs: Sequence[Aggregate]) -> StoreKind:
@@ -91,13 +105,17 @@ def plan(
     *,
     ordered: bool,
     settled: bool,
+    keyed: bool = False,
     store: StoreKind | None = None,
     partials: Technique | None = None,
+    combined: bool | None = None,
 ) -> Plan:
     """The decisions for these windows and aggregates; `settled` is what `settles` says.
 
-    A `store` and `partials` that are given stand.
+    `store`, `partials` and `combined` stand if they are given.
     """
+    if combined is None:
+        combined = combines(windows, keyed=keyed, settled=settled)
     if store is None:
         store = "eager" if partials == "pairs+" else chosen_store(windows, aggs)
     aware = [w.name for w in windows if isinstance(w, RowsEveryTime)]
@@ -124,4 +142,4 @@ def plan(
     splits = bool(aware) if ordered or settled else bool(context)
     if not reasons:
         reasons.append("states alone are kept: no window or aggregate needs rows")
-    return Plan(stores, splits, removes, store, partials or "cutty", tuple(reasons))
+    return Plan(stores, splits, removes, store, partials or "cutty", combined, tuple(reasons))

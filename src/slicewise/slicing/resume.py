@@ -28,6 +28,7 @@ from slicewise.slicing.snapshot import (
     _get_track,
     _get_types,
     _place_said,
+    combined_of,
     get_events,
 )
 from slicewise.slicing.store import Store, fill_identity
@@ -55,6 +56,7 @@ def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Opera
     op._taken = {placed.window.name for placed in op._windows}
     for name in COUNTERS:
         setattr(op, name, header["counters"][name])
+    op._combined = combined_of(header)
     if op._windows:
         op._replan()
     _get_progress(op, source)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from slicewise.codegen.algebra import NOTHING
-from slicewise.codegen.kernel import kernel
+from slicewise.codegen.kernel import inlined, kernel
 
 SMALLEST = 4  # places in a new run
 EMPTY = -1
@@ -260,7 +260,7 @@ def mend(k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> Non
         cursors[4] -= end - at
 
 
-@kernel
+@inlined
 def seek(t: Any, k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> Any:
     """The place behind all slices of `k` that begin at or before `t`, and the hole that is there.
 

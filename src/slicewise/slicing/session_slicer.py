@@ -1,7 +1,11 @@
-"""The stream slicer for sessions (Scotty, Section 6 and Algorithms 3 to 6).
+"""The stream slicer for sessions, and for windows of time beside them (Scotty, Section 6).
 
-They are cut by the smallest gap: an event updates a session, extends it at either end, begins one,
-or fuses two; nothing is ever recomputed.
+Slices are cut where events are more than the smallest gap apart (Scotty's flexible edges), at the
+edges of context-free windows (fixed ones), and where both fall together (combined ones). What kind
+an edge is need not be noted: a slice knows its first and last event, so that a gap between two is
+seen, and the edges of windows are known. An event updates a slice, extends it at either end,
+begins one, or fuses two that no edge of a window parts (Algorithms 3 to 6); nothing is ever cut in
+two or recomputed.
 """
 
 from __future__ import annotations
@@ -10,23 +14,41 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.codegen.kernel import kernel
-from slicewise.slicing.runs import Runs, mend, open_place, seek
-from slicewise.slicing.slicer import Sliced, resumed
+from slicewise.codegen.kernel import inlined, kernel
+from slicewise.slicing.runs import Runs, mend, move_places, open_place, seek
+from slicewise.slicing.slicer import Edges, Sliced, bounds_for, bounds_of, resumed
+from slicewise.slicing.triggers import BEGINNING, INFINITY
+
+
+def on_both_sides(edges: Edges) -> Edges:
+    """The edges, and one at the beginning and the end of time: each event is between two."""
+    edges.singles = np.array([BEGINNING, *edges.singles, INFINITY])
+    return edges
 
 
 def slice_sessions(
-    runs: Runs, gap: int, times: np.ndarray, keys: np.ndarray | None, wanted: Any
+    runs: Runs,
+    gap: int,
+    edges: Edges,
+    times: np.ndarray,
+    reach: tuple[int, int],
+    keys: np.ndarray | None,
+    wanted: Any,
 ) -> Sliced:
-    """Put events into sessions by the smallest gap."""
-    given = (times, keys, wanted, gap)
+    """Put events into sessions by the smallest gap, cut at edges `on_both_sides`.
+
+    `reach` is the least and the greatest time of the events that are wanted.
+    """
+    given = (times, keys, wanted, gap, bounds_for(edges, reach, len(times)))
     return resumed(runs, len(times), into_sessions, given, limited=True)
 
 
 def slice_sorted_sessions(
     runs: Runs,
     gap: int,
+    edges: Edges,
     times: np.ndarray,
+    reach: tuple[int, int],
     groups: tuple[np.ndarray, np.ndarray],
     *,
     limited: bool = False,
@@ -36,7 +58,7 @@ def slice_sorted_sessions(
     If it is `limited` those of a key need not be in order, and slicing may stop, as `resumed` says.
     """
     begins, tally = np.empty(len(times), np.int64), np.zeros(1, np.int64)
-    given = (times, *groups, gap, begins, tally)
+    given = (times, *groups, gap, bounds_for(edges, reach, len(times)), begins, tally)
     found = resumed(runs, len(times), into_session_ranges, given, limited=limited)
     count = int(tally[0])
     begins = np.append(begins[:count], found.events)
@@ -49,6 +71,7 @@ def into_sessions(
     keys: Any,
     wanted: Any,
     gap: int,
+    bounds: Any,
     begin: int,
     cursors: Any,
     index: Any,
@@ -60,13 +83,14 @@ def into_sessions(
     older: Any,
     newer: Any,
 ) -> Any:
-    """Sessions by one gap; `start` and `stop` of a place are its first and last event."""
+    """Sessions by one gap and edges; `start` and `stop` of a place are its first and last event."""
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
     k, key, place, here, count = 0, -1, -1, -1, 0
     since, until = times[0], times[0] - 1  # the session of the event before; none yet
     newest = False  # whether that is the last session of its key
+    edge, next_edge, ahead = since, since, since  # around an event; after the session at hand
     for i in range(begin, times.shape[0]):
         if wanted is not None and not wanted[i]:
             slots[i] = -1
@@ -79,7 +103,7 @@ def into_sessions(
                 count += 1
                 slots[i] = here
                 continue
-            if newest and t - until <= gap:
+            if newest and t - until <= gap and t < ahead:
                 until = t
                 count += 1
                 slots[i] = here
@@ -90,9 +114,12 @@ def into_sessions(
             stop[place] = until
             last[here] = until
             count = 0
+        if not edge <= t < next_edge:
+            edge, next_edge = bounds_of(t, bounds)
+        around = (gap, edge, next_edge)
         at, hole = seek(t, k, offset[k], 0, cursors, index, pool)
         place, at, hole = place_in_sessions(
-            t, k, gap, at, hole, 0, cursors, index, pool, free, cells, born, older, newer
+            t, k, around, at, hole, 0, cursors, index, pool, free, cells, born, older, newer
         )
         if place < 0:
             return i
@@ -102,6 +129,7 @@ def into_sessions(
         slots[i] = here
         key, since, until = k, start[place], stop[place]
         newest = place == offset[k] + size[k] - 1
+        ahead = next_edge if start[place] >= edge else until
     if count > 0:
         rows[here] += count
         stop[place] = until
@@ -115,6 +143,7 @@ def into_session_ranges(
     present: Any,
     starts: Any,
     gap: int,
+    bounds: Any,
     begins: Any,
     tally: Any,
     begin: int,
@@ -132,15 +161,19 @@ def into_session_ranges(
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
+    edge, next_edge = times[0], times[0]
     for g in range(present.shape[0]):
         k, end = present[g], starts[g + 1]
         i = max(starts[g], begin)
         at, hole = offset[k], 0
         while i < end:
+            if not edge <= times[i] < next_edge:
+                edge, next_edge = bounds_of(times[i], bounds)
+            around = (gap, edge, next_edge)
             at, hole = seek(times[i], k, at, hole, cursors, index, pool)
             more = end - 1 - i
             place, at, hole = place_in_sessions(
-                times[i], k, gap, at, hole, more,
+                times[i], k, around, at, hole, more,
                 cursors, index, pool, free, cells, born, older, newer,
             )  # fmt: skip
             if place < 0:
@@ -148,11 +181,11 @@ def into_session_ranges(
                 return i
             since, until = start[place], stop[place]
             # Only the last session may grow without a look at the one after it.
-            reach = gap if at == offset[k] + size[k] else 0
+            reach = gap if at == offset[k] + size[k] and since >= edge else 0
             past = i + 1
             while past < end:
                 t = times[past]
-                if t < since or t - until > reach:
+                if t < since or t - until > reach or t >= next_edge:
                     break
                 until = max(until, t)
                 past += 1
@@ -168,11 +201,11 @@ def into_session_ranges(
     return times.shape[0]
 
 
-@kernel
+@inlined
 def place_in_sessions(
     t: int,
     k: int,
-    gap: int,
+    around: Any,
     at: int,
     hole: int,
     more: int,
@@ -187,15 +220,19 @@ def place_in_sessions(
 ) -> Any:
     """The place of the session that an event belongs to, which reaches to it; -1 without room.
 
-    `at` is behind the sessions that begin at or before the event, and `hole` places are empty
-    there; `more` events may come that want places. Returns also what is behind the place, so.
+    `around` are the gap and the edges around the event, within which it extends a session. `at` is
+    behind the sessions that begin at or before the event, and `hole` places are empty there;
+    `more` events may come that want places. Returns also what is behind the place, so.
     """
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
+    gap, edge, next_edge = around
     place, after = at - 1, at + hole
-    follows = place >= offset[k] and t - stop[place] <= gap
-    leads = at < offset[k] + size[k] and start[after] - t <= gap
+    if place >= offset[k] and t <= stop[place]:
+        return place, at, hole  # also where an edge that is new lies within
+    follows = place >= offset[k] and start[place] >= edge and t - stop[place] <= gap
+    leads = at < offset[k] + size[k] and start[after] < next_edge and start[after] - t <= gap
     if follows and leads:
         # The event fuses two sessions.
         here, gone = slot[place], slot[after]
@@ -227,3 +264,49 @@ def place_in_sessions(
         stop[place] = t
         last[slot[place]] = t
     return place, at, hole
+
+
+@kernel
+def fuse_past(
+    least: int,
+    gap: int,
+    keys: int,
+    index: Any,
+    pool: Any,
+    cells: Any,
+    touched: Any,
+    older: Any,
+    newer: Any,
+) -> int:
+    """Make one of neighbours of a session that end before `least`: no other window needs them.
+
+    Returns how many pairs of slots became one; `touched` gets the least time of each key that this
+    changes.
+    """
+    offset, size, room = index
+    start, stop, slot = pool
+    first, last, rows = cells
+    count = 0
+    for k in range(keys):
+        w, end = offset[k], offset[k] + size[k]
+        i = w + 1
+        while i < end and stop[i] < least:
+            if start[i] - stop[w] <= gap:
+                there, gone = slot[w], slot[i]
+                older[count] = there
+                newer[count] = gone
+                count += 1
+                if touched is not None:
+                    touched[k] = min(touched[k], start[w])
+                stop[w] = stop[i]
+                last[there] = last[gone]
+                rows[there] += rows[gone]
+            else:
+                w += 1
+                start[w], stop[w], slot[w] = start[i], stop[i], slot[i]
+            i += 1
+        fused = i - w - 1
+        if fused > 0:
+            move_places(i, end, -fused, pool)
+            size[k] -= fused
+    return count

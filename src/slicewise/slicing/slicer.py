@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.codegen.kernel import Kernel, kernel
+from slicewise.codegen.kernel import Kernel, inlined, kernel
 from slicewise.slicing.runs import (
     BORN,
     MERGED,
@@ -255,7 +255,7 @@ def bounds_of(t: Any, bounds: Any) -> Any:
     return low, high
 
 
-@kernel
+@inlined
 def place_in_slices(
     t: Any,
     k: int,

@@ -80,6 +80,7 @@ def snapshot(op: Operator) -> bytes:
         "emitted": _put_emitted(op._emitted, codes, out),
         "floor": op._floor,
         "answered": op._answered,
+        "combined": op._combined,
         "waiting": put_waiting(op._waiting, codes, out),
         "tracks": [
             {"place": _place_said(place), **_put_track(track, live, codes, out)}
@@ -120,6 +121,7 @@ def restore(
     ]
     for name in COUNTERS:
         setattr(op, name, header["counters"][name])
+    op._combined = combined_of(header)
     op._replan()
     _get_progress(op, source)
     if header["types"] is not None:
@@ -129,6 +131,12 @@ def restore(
             _get_track(track, node, len(op._keys), source)
         get_events(op, source)
     return op
+
+
+def combined_of(header: dict[str, Any]) -> bool | None:
+    """Whether windows of time and sessions share slices; they did not before this was said."""
+    known: bool | None = header.get("combined", False)
+    return None if header["types"] is None else known
 
 
 def get_events(op: Operator, source: BlobReader) -> None:

@@ -2,7 +2,8 @@
 
 A track slices events, keeps their states, lists the window instances its slices make up, and
 evicts slices that no instance can need any more. Context-free windows of one measure share a
-track, sessions share another one, and windows that need rows share a third; `order` has a fourth.
+track, sessions share another one, perhaps with windows of time, and windows that need rows share a
+third; `order` has a fourth.
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ from slicewise.aggregates.base import Bound, Component, reads
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
-from slicewise.slicing.cutting import MANY_KEYS, fuse_ends
+from slicewise.slicing.cutting import MANY_KEYS, cut_by, fuse_ends
 from slicewise.slicing.emission import Blocks
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, of_keys, run
-from slicewise.slicing.session_slicer import slice_sessions, slice_sorted_sessions
+from slicewise.slicing.session_cells import slice_sessions_alone
+from slicewise.slicing.session_slicer import (
+    fuse_past,
+    on_both_sides,
+    slice_sessions,
+    slice_sorted_sessions,
+)
 from slicewise.slicing.slicer import Edges, Sliced
 from slicewise.slicing.store import Store
 from slicewise.slicing.triggers import (
@@ -228,52 +235,97 @@ class Track(ABC):
 
 
 class SessionTrack(Track):
-    """Sessions of any gaps, cut by the smallest."""
+    """Sessions of any gaps, cut by the smallest, and windows of time that share their slices."""
 
     def set_windows(self, windows: Sequence[Placed]) -> None:
         super().set_windows(windows)
-        gaps = [placed.window.gap for placed in windows]
-        self.gap = min(gaps, default=1)
-        self.widest = max(gaps, default=1)
+        sessions = [placed for placed in windows if isinstance(placed.window, Session)]
+        free = [placed for placed in windows if not isinstance(placed.window, Session)]
+        gaps = [placed.window.gap for placed in sessions]
+        self.gap = min(gaps, default=INFINITY)
+        self.widest = max(gaps, default=0)
         self.arrays = (
-            np.array([placed.number for placed in windows], np.int64),
+            np.array([placed.number for placed in sessions], np.int64),
             np.array(gaps, np.int64),
-            np.array([placed.since for placed in windows], np.int64),
+            np.array([placed.since for placed in sessions], np.int64),
         )
+        self.free = FreeWindows.of([(p.number, p.window, p.since) for p in free], "i8")
+        self.edges = on_both_sides(cut_by([placed.window for placed in free], self.technique))
 
     def add(self, batch: Batch) -> None:
-        if self.runs.keys == 1 and batch.wanted is None:
-            # Late events mostly stay within the session of those before them.
-            self._slice(Grouped.alone(batch), limited=True)
+        cut, reach = (self.runs, self.gap, self.edges, batch.times), (batch.low, batch.high)
+        if self.runs.keys > 1 or batch.wanted is not None:
+            keys = batch.keys if self.runs.keys > 1 else None
+            self._store(slice_sessions(*cut, reach, keys, batch.wanted), batch)
             return
-        keys = batch.keys if self.runs.keys > 1 else None
-        self._store(slice_sessions(self.runs, self.gap, batch.times, keys, batch.wanted), batch)
+        if len(self.free.numbers) and not batch.ordered:
+            sliced = slice_sessions_alone(*cut, reach)
+            if sliced is not None:
+                self._store(sliced, batch)
+                return
+        # Late events mostly stay within the session of those before them.
+        self._slice(Grouped.alone(batch), limited=True)
 
     def add_in_order(self, grouped: Grouped) -> None:
         self._slice(grouped, limited=False)
 
     def _slice(self, grouped: Grouped, *, limited: bool) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)
-        given = (self.runs, self.gap, batch.times, groups)
-        self._store(slice_sorted_sessions(*given, limited=limited), batch)
+        given = (self.edges, batch.times, (batch.low, batch.high), groups)
+        self._store(slice_sorted_sessions(self.runs, self.gap, *given, limited=limited), batch)
 
     def _store(self, sliced: Sliced, batch: Batch) -> None:
         self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
         rest = self.take_found(sliced, batch)
-        gone = sliced.merged[1]
-        if len(gone):
-            self.runs.release(gone)
-            self.store.forget(gone)
+        self._let_go(sliced.merged[1])
         if rest is not None:
             self.add_in_order(Grouped.of(rest))
 
+    def _let_go(self, slots: np.ndarray) -> None:
+        if len(slots):
+            self.runs.release(slots)
+            self.store.forget(slots)
+
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        return collect(list_sessions, self.runs, *self.arrays, keys, low, high)
+        sessions = collect(list_sessions, self.runs, *self.arrays, keys, low, high)
+        if not len(self.free.numbers):
+            return sessions
+        points = (np.array([low]), np.array([high]))
+        free = collect(list_free, self.runs, self.free.arrays(), keys, *points)
+        return Instances.concatenate([free, sessions])
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
         run(keep_sessions)(self.widest, point, self.runs.keys, *self._index(), keep)
+        if len(self.free.numbers):
+            least = np.array([self.free.needed_from(point)])
+            run(keep_from)(least, self.runs.keys, *self._index(), keep)
         return keep
+
+    def evict(self, point: int) -> None:
+        few = self.runs.keys <= MANY_KEYS or self.runs.live >= self.evict_at
+        if len(self.free.numbers) and few and point < INFINITY:
+            self._fuse_past(self.free.needed_from(point))
+        super().evict(point)
+
+    def _fuse_past(self, least: int) -> None:
+        """Keep one slice of each session for what lies behind the windows of time."""
+        runs = self.runs
+        older, newer = np.empty(runs.live, np.int64), np.empty(runs.live, np.int64)
+        count = run(fuse_past)(
+            least,
+            self.gap,
+            runs.keys,
+            (runs.offset, runs.size, runs.room),
+            (runs.start, runs.stop, runs.slot),
+            (runs.first, runs.last, runs.rows),
+            self.store.touched(),
+            older,
+            newer,
+        )
+        if count:
+            self.store.fuse(older[:count], newer[:count])
+            self._let_go(newer[:count])
 
 
 class RowTrack(Track):
