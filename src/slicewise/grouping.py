@@ -54,6 +54,10 @@ class Groups:
             return inverse(self.sorted_from)
         return self.sorted_to
 
+    def ordered(self, column: Column) -> Column:
+        """The column in this order."""
+        return column if self.places is None else placed(column, self.places)
+
 
 def group(codes: np.ndarray | None, size: int, times: np.ndarray) -> Groups:
     """Order rows by (code, time, arrival); codes go from 0 to `size - 1`, `None` is one key."""
