@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -163,6 +165,22 @@ def test_many_keys_are_the_same_by_rounds_and_one_after_the_other(
         # With empty places boundaries are elsewhere, so the last digit may differ.
         limit = 0.0 if full == 1.0 else 1e-12
         np.testing.assert_allclose(by_rounds[name], values, rtol=limit, err_msg=name)
+
+
+@pytest.mark.parametrize("full", [1.0, 0.95])
+def test_columns_of_a_pandas_result_share_no_memory(full: float) -> None:
+    data = pd.DataFrame(random_rounds(100, 60, full, seed=1))
+    before = data.copy()
+    aggs = [sw.agg.max("x"), sw.agg.mean("x"), sw.agg.std("x")]
+    found = sw.rolling(data, by="k", time="t", over=[1, 30], aggs=aggs)
+    arrays = [
+        *(found[name].to_numpy() for name in found),
+        *(data[name].to_numpy() for name in data),
+    ]
+    for one, other in combinations(arrays, 2):
+        assert not np.shares_memory(one, other)
+    pd.testing.assert_frame_equal(found[["k", "t", "x"]], before)
+    pd.testing.assert_frame_equal(data, before)
 
 
 def test_long_windows_of_many_rounds_go_one_key_after_the_other() -> None:
