@@ -55,6 +55,10 @@ class Groups:
             return inverse(self.sorted_from)
         return self.sorted_to
 
+    def ordered(self, column: Column) -> Column:
+        """The column in this order."""
+        return column if self.places is None else placed(column, self.places)
+
 
 def group(codes: np.ndarray | None, size: int, times: np.ndarray) -> Groups:
     """Order rows by (code, time, arrival); codes go from 0 to `size - 1`, `None` is one key."""
@@ -99,12 +103,14 @@ def room(size: int, dtype: Any) -> np.ndarray:
 def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarray:
     """An array in the memory of a free one, or in new memory when none fits.
 
-    It is the one that was free last, because some of it may be in the processor's cache.
+    It is the one that was free last, because some of it may be in the processor's cache. At most a
+    fifth of its memory stays unused.
     """
     wanted = size * dtype.itemsize
     for k, array in reversed(list(enumerate(free))):
-        if array.nbytes == wanted and object not in (array.dtype, dtype):
-            return free.pop(k).view(dtype)
+        fits = 0.8 * array.nbytes <= wanted <= array.nbytes
+        if fits and object not in (array.dtype, dtype):
+            return free.pop(k).view(np.uint8)[:wanted].view(dtype)
     return room(size, dtype)
 
 

@@ -8,7 +8,8 @@ When the first row of a window passes the boundary, the boundary moves to the wi
 window that begins with the boundary is the running aggregate alone.
 
 Each component has a loop of its own. Those that are compiled take turns, a tile of rows at a time,
-and their states become results while they are in the processor's cache.
+and their states become results while they are in the processor's cache. Rows that come in rounds
+stay where they are: `trailing_rounds`.
 
 Needs:   associative `combine`; event order is kept. Nothing is ever subtracted.
 Cost:    at most 3 combines per row, span and component, whatever the span.
@@ -17,7 +18,7 @@ Memory:  one copy of the columns in order; states of the longest window of each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,6 @@ from slicewise.aggregates.base import (
     Aggregate,
     Bound,
     States,
-    place_of,
-    read,
-    share,
     states_of,
 )
 from slicewise.codegen.algebra import Algebra
@@ -38,12 +36,13 @@ from slicewise.codegen.prelude import combine, identity, load, prepend, store
 from slicewise.codegen.product import by_tiles
 from slicewise.columns import Column
 from slicewise.errors import SpanError
-from slicewise.grouping import Groups, encode, group, read_only, room
+from slicewise.grouping import Groups, encode, group, room
 from slicewise.mergers.sba import item
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
 from slicewise.trailing_bounds import Block, Bounds
-from slicewise.trailing_places import Found, Places, Results
+from slicewise.trailing_places import Found, Inputs, Places, Results
+from slicewise.trailing_rounds import in_rounds, roll_in_rounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,17 +78,21 @@ def rolling_columns(
     values, usable = times.values, times.valid
     if usable is not None:
         values, codes = values[usable], None if codes is None else codes[usable]
-    groups = group(codes, count, values)
-    places = Places(groups, usable)
-    used = dict.fromkeys(name for agg in aggs for name in agg.columns)
-    columns = {name: places.ordered(columns[name]) for name in used}
-
-    results: dict[tuple[int, int], Found] = {}
     ways = [(length, isinstance(s, Rows)) for s, length in zip(spans, lengths, strict=True)]
-    for sweep, some in sweeps(bounds, groups, columns):
-        for n, found in enumerate(sweep.run(ways)):
-            results |= {(k, n): one for k, one in zip(some, found, strict=True)}
-    in_turn = [results.pop((k, n)) for k in range(len(aggs)) for n in range(len(spans))]
+    used = dict.fromkeys(name for agg in aggs for name in agg.columns)
+
+    side_by_side = in_rounds(bounds, ways, codes, count, values)
+    if side_by_side is not None:
+        rounds, turns = side_by_side
+        places = Places(rounds, usable)
+        columns = {name: places.ordered(columns[name]) for name in used}
+        found = roll_in_rounds(bounds, rounds, columns, turns)
+    else:
+        groups = group(codes, count, values)
+        places = Places(groups, usable)
+        columns = {name: places.ordered(columns[name]) for name in used}
+        found = roll_by_key(bounds, groups, columns, ways)
+    in_turn = [found[n][k] for k in range(len(aggs)) for n in range(len(spans))]
     free = [] if free is None else free
     free += places.done_with(columns.values())
     return places.restored(in_turn, free, nan_is_null=nan_is_null)
@@ -158,33 +161,22 @@ class Sweep:
         columns: Mapping[str, Column],
     ) -> None:
         self.bounds, self.windows = bounds, windows
-        self.kept = share(bounds)
-        given = [read(component, columns, windows.size) for component in self.kept]
-        # Masks for all or for none, since each mixture would be compiled on its own.
-        whole = None
-        if any(valid is not None for _, valid in given):
-            whole = np.ones(windows.size, np.bool_)
-        self.inputs = []
-        for component, (X, valid) in zip(self.kept, given, strict=True):
-            mask = whole if valid is None else valid
-            arrays = tuple(map(read_only, X))
-            self.inputs.append(
-                (component.algebra, arrays, None if mask is None else read_only(mask))
-            )
-        wanted = [
-            (bound.finish, [place_of(c, self.kept) for c in bound.components])
-            for bound in bounds
-            if bound.finish is not None
+        self.inputs = Inputs(bounds, columns, windows.size)
+        if self.inputs.wanted:
+            self.tiles = by_tiles(roll, self.inputs.algebras, self.inputs.wanted)
+
+    def loops(self) -> list[Loop]:
+        """A loop for each component."""
+        inputs = self.inputs
+        return [
+            Loop(*one) for one in zip(inputs.algebras, inputs.arrays, inputs.valid, strict=True)
         ]
-        self.finishes = [finish for finish, _ in wanted]
-        if wanted:
-            self.tiles = by_tiles(roll, [algebra for algebra, _, _ in self.inputs], wanted)
 
     def run(self, spans: Sequence[tuple[int, bool]]) -> list[list[Found]]:
         """A column per aggregate for each span: its length, and whether that is in rows."""
         size = BLOCK if self.bounds[0].compiled else OBJECTS
         blocks = [self.windows.blocks(length, size, by_rows=rows) for length, rows in spans]
-        kind = Finished if self.finishes else Lowered
+        kind = Finished if self.inputs.wanted else Lowered
         made = [kind(self) for _ in spans]
         for turn in zip_longest(*blocks):
             for one, block in zip(made, turn, strict=True):
@@ -197,22 +189,21 @@ class Finished:
     """The results of a span, straight from the loop."""
 
     def __init__(self, sweep: Sweep) -> None:
-        self.sweep, self.loops = sweep, [Loop(*given) for given in sweep.inputs]
-        self.X = tuple(array for loop in self.loops for array in loop.X)
-        self.valid = tuple(loop.valid for loop in self.loops)
+        self.sweep, self.loops = sweep, sweep.loops()
         self.cursors = tuple(loop.cursor for loop in self.loops)
         self.kept = tuple(array for loop in self.loops for array in loop.kept)
         size = TILE + sweep.windows.most_tied
         self.states = tuple(array for loop in self.loops for array in loop.algebra.new(size))
-        self.results = Results(sweep.finishes, sweep.windows.size)
+        self.results = Results(sweep.inputs.finishes, sweep.windows.size)
 
     def take(self, block: Block) -> None:
         """The next rows."""
         for loop in self.loops:
             loop.reach(block.longest)
         suffixes = tuple(array for loop in self.loops for array in loop.suffixes)
+        inputs = self.sweep.inputs
         self.sweep.tiles(
-            self.X, self.valid, block.firsts, block.ends, block.begin, TILE,
+            inputs.X, inputs.valid, block.firsts, block.ends, block.begin, TILE,
             self.cursors, suffixes, self.kept, self.states, self.results.part(block.rows),
         )  # fmt: skip
 
@@ -225,14 +216,14 @@ class Lowered:
     """The results of a span, from the states of a block at a time."""
 
     def __init__(self, sweep: Sweep) -> None:
-        self.sweep, self.loops = sweep, [Loop(*given) for given in sweep.inputs]
+        self.sweep, self.loops = sweep, sweep.loops()
         self.outputs = [Output(sweep.windows.size) for _ in sweep.bounds]
 
     def take(self, block: Block) -> None:
         """The next rows."""
         states = [loop.run(block) for loop in self.loops]
         for bound, output in zip(self.sweep.bounds, self.outputs, strict=True):
-            own = [states_of(c, self.sweep.kept, states) for c in bound.components]
+            own = [states_of(c, self.sweep.inputs.kept, states) for c in bound.components]
             output.put(block.begin, bound.lower(own))
 
     def found(self) -> list[Found]:
@@ -240,15 +231,22 @@ class Lowered:
         return [output.found() for output in self.outputs]
 
 
-def sweeps(
-    bounds: Sequence[Bound], groups: Groups, columns: Mapping[str, Column]
-) -> Iterator[tuple[Sweep, list[int]]]:
-    """A sweep for each way of running, and which of the aggregates go with it."""
+def roll_by_key(
+    bounds: Sequence[Bound],
+    groups: Groups,
+    columns: Mapping[str, Column],
+    spans: Sequence[tuple[int, bool]],
+) -> list[list[Found]]:
+    """A column per aggregate for each span, in a sweep for each way of running."""
     windows = Bounds(groups)
     ways = [(bound.compiled, bound.finish is not None) for bound in bounds]
+    results: dict[tuple[int, int], Found] = {}
     for way in dict.fromkeys(ways):
         some = [k for k, other in enumerate(ways) if other == way]
-        yield Sweep([bounds[k] for k in some], windows, columns), some
+        sweep = Sweep([bounds[k] for k in some], windows, columns)
+        for n, found in enumerate(sweep.run(spans)):
+            results |= {(n, k): one for k, one in zip(some, found, strict=True)}
+    return [[results[n, k] for k in range(len(bounds))] for n in range(len(spans))]
 
 
 class Output:

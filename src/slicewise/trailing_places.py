@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from slicewise.aggregates.base import Bound, place_of, read, share
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.product import Finish
 from slicewise.columns import Column
-from slicewise.grouping import Groups, picked, placed, reused, room
+from slicewise.grouping import Groups, picked, read_only, reused, room
+from slicewise.rounds import Rounds
 
 
 class Places:
@@ -20,20 +22,20 @@ class Places:
     `usable` says which rows were grouped; it is `None` when all were.
     """
 
-    def __init__(self, groups: Groups, usable: np.ndarray | None) -> None:
+    def __init__(self, groups: Groups | Rounds, usable: np.ndarray | None) -> None:
         self.groups, self.usable = groups, usable
         self.places = groups.places
         if usable is not None:
             # Rows that are nowhere read any result; it is null for them.
             self.places = np.zeros(len(usable), np.int64)
             known = groups.places
-            self.places[usable] = np.arange(len(groups.times)) if known is None else known
+            self.places[usable] = np.arange(np.count_nonzero(usable)) if known is None else known
 
     def ordered(self, column: Column) -> Column:
         """The column in the order of the groups."""
         if self.usable is not None:
             column = column.take(np.flatnonzero(self.usable))
-        return column if self.groups.places is None else placed(column, self.groups.places)
+        return self.groups.ordered(column)
 
     def done_with(self, columns: Iterable[Column]) -> list[np.ndarray]:
         """The memory of columns that `ordered` made, and of the ordered times.
@@ -96,6 +98,38 @@ class Found(NamedTuple):
 
     column: Column
     missing: np.ndarray | None
+
+
+class Inputs:
+    """What compiled aggregates read, and the way from their states to results.
+
+    `size` is the number of rows in order, and `present` says at which of them there is one.
+    """
+
+    def __init__(
+        self,
+        bounds: Sequence[Bound],
+        columns: Mapping[str, Column],
+        size: int,
+        present: np.ndarray | None = None,
+    ) -> None:
+        self.kept = share(bounds)
+        given = [read(component, columns, size) for component in self.kept]
+        # Masks for all or for none, since each mixture would be compiled on its own.
+        whole = present
+        if whole is None and any(valid is not None for _, valid in given):
+            whole = np.ones(size, np.bool_)
+        self.algebras = [component.algebra for component in self.kept]
+        self.arrays = [tuple(map(read_only, X)) for X, _ in given]
+        masks = [whole if valid is None else valid for _, valid in given]
+        self.valid = tuple(None if mask is None else read_only(mask) for mask in masks)
+        self.X = tuple(array for X in self.arrays for array in X)
+        self.wanted = [
+            (bound.finish, [place_of(c, self.kept) for c in bound.components])
+            for bound in bounds
+            if bound.finish is not None
+        ]
+        self.finishes = [finish for finish, _ in self.wanted]
 
 
 class Results:

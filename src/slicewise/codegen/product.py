@@ -2,7 +2,8 @@
 
 Each algebra has a kernel of its own, compiled once whatever the others are. A loop over tiles of
 a few hundred rows calls one after the other, and states become results while they are in the
-processor's nearest cache, many at a time.
+processor's nearest cache, many at a time. A tile is rows of one key after the other, or those of
+many keys in one round.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,18 @@ from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.cache import module_from
 from slicewise.codegen.kernel import Kernel, algebra_module, header
 
+
+class Tiling(NamedTuple):
+    """The source of a loop over tiles, and what it gives to `step` after the inputs."""
+
+    source: str
+    given: str
+
+
 # Small loops compile to better code than one large one: two algebras in one loop measured half as
 # fast as in a loop each.
-TILES = """
+TILES = Tiling(
+    """
 
 @kernel
 def tiles(X, valid, firsts, ends, begin, size, cursors, suffixes, kept, states, out):
@@ -31,9 +41,28 @@ def tiles(X, valid, firsts, ends, begin, size, cursors, suffixes, kept, states, 
             stop = ends[stop - 1] - begin  # rows of one time stay together
         some = firsts[at:stop]
         tied = ends[at:stop]
-{calls}        put_results(states, stop - at, out, at)
+        {calls}
+        put_results(states, stop - at, out, at)
         at = stop
-"""
+""",
+    "some, tied, begin + at, cursors[{k}]",
+)
+
+ROUNDS = Tiling(
+    """
+
+@kernel
+def tiles(X, valid, firsts, boundaries, bases, keys, size, suffixes, kept, states, out):
+    for key in range(0, keys, size):
+        count = min(size, keys - key)
+        for r in range(len(firsts)):
+            at = r * keys + key
+            first, boundary, base = firsts[r], boundaries[r], bases[r]
+            {calls}
+            put_results(states if first < boundary else kept, count, out, at)
+""",
+    "at, count, keys, r, first, boundary, base",
+)
 
 NUMBER = """
 
@@ -85,7 +114,10 @@ Place = tuple[int, tuple[int, ...] | None]
 
 
 def by_tiles(
-    step: Kernel, algebras: Sequence[Algebra], finishes: Sequence[tuple[Finish, Sequence[Place]]]
+    step: Kernel,
+    algebras: Sequence[Algebra],
+    finishes: Sequence[tuple[Finish, Sequence[Place]]],
+    loop: Tiling = TILES,
 ) -> Callable[..., None]:
     """The compiled loop that calls `step` for each algebra, then makes results of the states.
 
@@ -103,10 +135,8 @@ def by_tiles(
             text.append(f"from {place} import {name} as {name}_{k}\n")
         inputs = _tuple("X", at, at + algebra.inputs)
         fields = ", ".join(_tuple(name, first, stop) for name in ("suffixes", "kept", "states"))
-        calls.append(
-            f"        {step.__name__}_{k}({inputs}, valid[{k}], some, tied, begin + at, "
-            f"cursors[{k}], {fields})\n"
-        )
+        given = loop.given.format(k=k)
+        calls.append(f"{step.__name__}_{k}({inputs}, valid[{k}], {given}, {fields})")
         at += algebra.inputs
     for n, (finish, _) in enumerate(finishes):
         source = f"{header(finish.name)}\n\n{finish.source}"
@@ -118,7 +148,7 @@ def by_tiles(
             "\n",
             *text,
             _finishing(algebras, finishes),
-            TILES.format(calls="".join(calls)),
+            loop.source.format(calls="; ".join(calls)),
         ]
     )
     made: Callable[..., None] = module_from(source).tiles
