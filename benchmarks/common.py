@@ -48,16 +48,13 @@ class Report:
     rows: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def __call__(self, what: str, ours: float, rival: float, target: float | None) -> None:
+    def __call__(self, what: str, ours: float, rival: float, target: float) -> None:
         """Add a ratio of throughputs: `ours` and `rival` are seconds for the same work."""
         self.ratio(what, rival / ours, target, f"{ours * 1e3:.1f} ms", f"{rival * 1e3:.1f} ms")
 
-    def ratio(self, what: str, value: float, target: float | None, ours: str, rival: str) -> None:
-        """Add a ratio that should reach `target`, if there is one."""
-        aim = ""
-        if target is not None:
-            aim = f">= {target:g} x {'ok' if value >= target else 'MISS'}"
-        self._add(what, ours, rival, f"{value:.2f} x", aim)
+    def ratio(self, what: str, value: float, target: float, ours: str, rival: str) -> None:
+        mark = "ok" if value >= target else "MISS"
+        self._add(what, ours, rival, f"{value:.2f} x", f">= {target:g} x {mark}")
 
     def limit(self, what: str, value: float, target: float, unit: str) -> None:
         """Add a number that should stay at or below `target`."""
