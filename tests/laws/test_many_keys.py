@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing import cell_slicer
+from slicewise.slicing import cell_slicer, session_cells
 from slicewise.slicing.slicer import resumed
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.windows import Window
@@ -112,9 +112,14 @@ def test_large_batches_of_one_key_give_what_the_definitions_say(
         return resumed(runs, size, item, given, **more)
 
     monkeypatch.setattr(cell_slicer, "resumed", noted)
+    monkeypatch.setattr(session_cells, "resumed", noted)
     windows = [*FREE, sw.session(9), sw.session(2)]
-    follow(batches(1, 2000, 2), windows=windows, aggs=SUMS, lateness=lateness)
-    assert cell_slicer.into_cells in used
+    for defined, item in (
+        (FREE, cell_slicer.into_cells),
+        (windows, session_cells.into_session_cells),
+    ):
+        follow(batches(1, 2000, 2), windows=defined, aggs=SUMS, lateness=lateness)
+        assert item in used
     # Few events, so that sessions end.
     follow(batches(1, 40, 20), windows=windows, aggs=SUMS, lateness=lateness)
 

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing import cell_slicer
+from slicewise.slicing import cell_slicer, session_cells
 from slicewise.slicing.cell_slicer import into_cells
+from slicewise.slicing.session_cells import into_session_cells
 from slicewise.slicing.slicer import resumed
 from slicewise.testing import assert_same_rows
+from slicewise.windows import Session
 
 WINDOWS = [sw.tumbling(70), sw.sliding(90, every=40), sw.cumulate(300, every=50)]
 
@@ -56,9 +58,12 @@ def test_large_batches_find_the_slices_of_small_ones(
         used.append(item)
         return resumed(runs, size, item, given, **more)
 
-    monkeypatch.setattr(cell_slicer, "resumed", noted)
+    for module in (cell_slicer, session_cells):
+        monkeypatch.setattr(module, "resumed", noted)
+    sessions = any(isinstance(window, Session) for window in windows)
+    by_grid = into_session_cells if sessions else into_cells
     one_by_one = answers(2, lateness, windows)
-    assert into_cells not in used
+    assert by_grid not in used
     assert len(one_by_one) > 100
     assert_same_rows(answers(2000, lateness, windows), one_by_one)
-    assert into_cells in used
+    assert by_grid in used

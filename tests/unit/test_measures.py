@@ -48,6 +48,18 @@ def test_fractions_over_a_column_of_integers_are_not_cut_off(window: Any, expect
     assert found(op)[: len(expected)] == expected
 
 
+def test_a_slice_begins_at_its_edge_and_not_next_to_it() -> None:
+    """From -1.3 the remainder leads to -1.5000000000000002, which is before the edge."""
+    op = operator(sw.tumbling(km(1)), sw.tumbling(km(2.5), origin=-1.5, name="v"))
+    op.process({"t": [1, 2, 3], "km": [-1.6, -1.3, 1.2], "x": [1, 2, 4]})
+    assert found(op)[-2:] == [(-1.5, 1.0, 2), (1.0, 3.5, 4)]
+    many = [sw.tumbling(km(1 + k / 8), origin=-1.5, name=f"w{k}") for k in range(20)]
+    listed = operator(*many)
+    listed.process({"t": [1, 2, 3], "km": [-1.6, -1.3, 1.2], "x": [1, 2, 4]})
+    sums = [(start < -1.5, total) for start, _, total in found(listed) if start <= -1.5]
+    assert sorted(sums) == [*[(False, 2)] * 14, *[(False, 6)] * 6, *[(True, 1)] * 20]
+
+
 def test_one_key_and_small_steps_over_a_column_of_floats_are_listed() -> None:
     op = operator(sw.tumbling(km(0.1)))
     op.process({"t": [1, 2], "km": [1.0, 2.0], "x": [1, 2]})

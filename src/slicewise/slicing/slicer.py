@@ -104,8 +104,9 @@ class Edges:
 
     def between(self, low: Any, high: Any) -> np.ndarray:
         """All edges from the last one at or before `low` to the first one after `high`."""
-        first = np.floor_divide(low - self.phases, self.steps)
-        counts = (np.floor_divide(high - self.phases, self.steps) - first + 2).astype(np.int64)
+        # One more on each side: quotients of fractions are rounded.
+        first = np.floor_divide(low - self.phases, self.steps) - 1
+        counts = (np.floor_divide(high - self.phases, self.steps) - first + 3).astype(np.int64)
         ends = np.cumsum(counts)
         index = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
         begins = np.repeat(first * self.steps + self.phases, counts)
@@ -239,7 +240,13 @@ def bounds_of(t: Any, bounds: Any) -> Any:
             return listed[i], listed[i + 1]
     low, high = t, t
     for p in range(steps.shape[0]):
-        begin = t - (t - phases[p]) % steps[p]
+        # A multiple of the step, as exact as that is: with fractions a remainder is rounded.
+        n = (t - phases[p]) // steps[p]
+        begin = phases[p] + n * steps[p]
+        if begin > t:
+            begin = phases[p] + (n - 1) * steps[p]
+        elif begin + steps[p] <= t:
+            begin = phases[p] + (n + 1) * steps[p]
         if p == 0 or begin > low:
             low = begin
         if p == 0 or begin + steps[p] < high:
