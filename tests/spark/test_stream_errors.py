@@ -58,6 +58,27 @@ def test_null_times_are_handed_out_and_null_keys_are_keys(spark: Any, tmp_path: 
     }
 
 
+def test_keys_may_be_structs_and_lists(spark: Any, tmp_path: Path) -> None:
+    source = Source(tmp_path / "in")
+    source.add(
+        [event(0, "a", 3), event(1, "b", 4), event(2, "a", 5)],
+        [event(3, "a", 14), event(4, None, 8)],
+        [event(5, "b", 90)],
+    )
+    given = source.stream(spark).selectExpr("named_struct('k', k, 'l', array(k, 'z')) as key", "*")
+    query: Any = {"by": "key", "time": "t", "aggs": sw.agg.sum("x"), "watermark": 10, "buckets": 3}
+    windowed = run(sw.windowed(given, windows=sw.tumbling(10), **query), tmp_path / "windowed")
+    answers = {(row["key"]["k"], *row["key"]["l"], row["start"]): row for row in windowed.rows}
+    assert {key: row["x_sum"] for key, row in answers.items()} == {
+        ("a", "a", "z", 0): 2,
+        ("a", "a", "z", 10): 1,
+        ("b", "b", "z", 0): 1,
+        (None, None, "z", 0): 1,
+    }
+    rolled = run(sw.rolling(given, over=5, **query), tmp_path / "rolled")
+    assert {row["id"]: row["x_sum_5"] for row in rolled.rows} == {0: 1, 1: 1, 2: 2, 3: 1, 4: 1}
+
+
 def test_rows_without_a_time_roll_through_with_nulls(spark: Any, tmp_path: Path) -> None:
     source = Source(tmp_path / "in")
     source.add(

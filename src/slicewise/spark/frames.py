@@ -98,16 +98,24 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def check_keys(frame: DataFrame, by: Sequence[str]) -> None:
-    """Refuse keys that have no plain values."""
-    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
-
+    """Refuse keys that Spark cannot compare."""
     for name in by:
         kind = frame.schema[name].dataType
-        if isinstance(kind, ArrayType | MapType | StructType | VariantType):
+        if not _compared(kind):
             raise ColumnTypeError(
-                f"A key is a plain value; {name!r} holds {kind.simpleString()}. Use one of its "
-                "fields, or a text made of it."
+                f"Keys are compared, which Spark cannot do with maps and variants; {name!r} holds "
+                f"{kind.simpleString()}. Use one of its fields, or a text made of it."
             )
+
+
+def _compared(kind: DataType) -> bool:
+    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+    if isinstance(kind, ArrayType):
+        return _compared(kind.elementType)
+    if isinstance(kind, StructType):
+        return all(_compared(field.dataType) for field in kind)
+    return not isinstance(kind, MapType | VariantType)
 
 
 def microseconds(frame: DataFrame, name: str) -> Column:

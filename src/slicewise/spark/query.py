@@ -61,8 +61,14 @@ class Query:
         return replace(self, aggs=(agg,), definitions=(made,))
 
     def read(self, table: pa.Table) -> pa.Table:
-        """The table with the types that the aggregates were bound to: time zones may differ."""
-        return retyped(table, self.types)
+        """The table with the types that the aggregates were bound to: time zones may differ.
+
+        Any column may have nulls, as far as the schema says: tables then fit together.
+        """
+        import pyarrow as pa
+
+        table = retyped(table, self.types)
+        return pa.Table.from_arrays(table.columns, names=table.column_names)
 
 
 def retyped(table: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:

@@ -73,7 +73,8 @@ class KeepTrailing(Keeper):
         self.query.bounds()
         kept.watermark = header["watermark"]
         kept.before, kept.waiting = (
-            table_of(source.get_bytes(header[name])) for name in ("before", "waiting")
+            self.query.read(table_of(source.get_bytes(header[name])))
+            for name in ("before", "waiting")
         )
         missing = set(self.reads) - set(kept.before.column_names)
         if missing:
