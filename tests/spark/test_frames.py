@@ -137,9 +137,7 @@ def by_number(spark: Any) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_keys_may_be_of_any_type(
-    frame: Any, kind: str, by_number: dict[str, list[str]]
-) -> None:
+def test_keys_may_be_of_any_type(frame: Any, kind: str, by_number: dict[str, list[str]]) -> None:
     given = numbered(frame).withColumn("key", F.expr(KEYS[kind]))
     if kind != "double":
         given = given.withColumn("key", F.expr("if(n is null, null, key)"))
