@@ -20,6 +20,7 @@ import slicewise as sw
 from slicewise.slicing import slicer
 from slicewise.slicing.runs import MOVES, Runs
 from slicewise.slicing.session_slicer import (
+    Rule,
     on_both_sides,
     slice_sessions,
     slice_sorted_sessions,
@@ -127,14 +128,14 @@ def test_sessions_of_a_sorted_batch_move_those_behind_them_once(size: int) -> No
     runs = Runs()
     runs.admit(1)
     groups, reach = (KEY, np.array([0, size])), (0, 20 * size)
-    slice_sorted_sessions(runs, 5, UNCUT, np.arange(size) * 20, reach, groups)
-    slice_sorted_sessions(runs, 5, UNCUT, np.arange(size) * 20 + 10, reach, groups)
+    slice_sorted_sessions(runs, Rule(5), UNCUT, np.arange(size) * 20, reach, groups)
+    slice_sorted_sessions(runs, Rule(5), UNCUT, np.arange(size) * 20 + 10, reach, groups)
     assert runs.start[runs.places(KEY)].tolist() == list(range(0, 20 * size, 10))
     assert moves(runs) <= 4 * size
     # Each event fuses two sessions.
     between = np.arange(2 * size - 1) * 10 + 5
     groups = (KEY, np.array([0, len(between)]))
-    sliced = slice_sorted_sessions(runs, 5, UNCUT, between, reach, groups)
+    sliced = slice_sorted_sessions(runs, Rule(5), UNCUT, between, reach, groups)
     assert runs.size[0] == 1
     assert len(sliced.merged[0]) == len(between)
     assert moves(runs) <= 4 * size
@@ -151,7 +152,7 @@ def test_a_batch_that_is_not_in_order_stops_before_it_moves_too_many_slices() ->
     free = Runs()
     free.admit(1)
     shuffled = np.random.default_rng(1).permutation(30_000) * 9
-    again = slice_sessions(free, 1, UNCUT, shuffled, (0, 270_000), None, None)
+    again = slice_sessions(free, Rule(1), UNCUT, shuffled, (0, 270_000), None, None)
     assert 0 < again.events < 30_000
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import slicewise as sw
+from slicewise.slicing.tracks import SessionTrack
 from slicewise.testing import Oracle, fold
 from slicewise.windows import Window
 from tests.laws.test_bands import by_time
@@ -126,3 +127,68 @@ def test_the_error_of_an_event_is_raised_once(own: Any, ordered: bool) -> None:
     found = [(r.window, r.values["total"]) for r in op.advance(20)]
     assert found == [("tumbling_10", 5.0), ("tumbling_2rows", 1.0)]
     assert op.stats.bad == 1
+
+
+@pytest.mark.parametrize("own", [Picky, Ponderous])
+@pytest.mark.parametrize("windows", [[sw.session(5)], [sw.session(5), sw.tumbling(4)]])
+@pytest.mark.parametrize("by", [None, "k"])
+def test_sessions_that_cannot_become_one_are_both_kept(own: Any, windows: Any, by: Any) -> None:
+    """An event joins two sessions whose sums together are too much: no event is to blame."""
+    made: Any = {"windows": windows, "aggs": [own("x").alias("total")], "time": "t", "by": by}
+    op = sw.Operator(**made)
+    op.process({"t": [0, 8], "x": [600.0, 700.0], "k": [1, 1]})
+    op.process({"t": [4], "x": [1.0], "k": [1]})
+    op = sw.Operator.restore(op.snapshot())
+    for _ in range(2):
+        with pytest.raises(ValueError, match="more than a thousand"):
+            op.advance(math.inf)
+    assert (op.stats.bad, op.late) == (0, [])
+    (track,) = [track for track in op._tracks.values() if isinstance(track, SessionTrack)]
+    (states,) = track.store.states[-1] or ()
+    slots = track.runs.slot[track.runs.places(np.zeros(1, np.int64))]
+    assert sum(states[slots].tolist()) == 1301.0
+
+
+@pytest.mark.parametrize("own", [Picky, Ponderous])
+def test_sessions_of_ones_own_aggregates_become_one_behind_the_watermark(own: Any) -> None:
+    made: Any = {"windows": [sw.session(6)], "aggs": [own("x").alias("total")], "time": "t"}
+    op = sw.Operator(**made)
+    for begin in range(0, 900, 30):
+        # Each batch begins a session of its own, which the next one joins with those before.
+        op.process({"t": [begin + t for t in (20, 10, 15, 5, 25, 0)], "x": [1.0] * 6})
+        op.advance(begin)
+        assert op.stats.slices <= 15
+    (session,) = op.advance(math.inf)
+    assert (session.start, session.end, session.values) == (0, 901, {"total": 180.0})
+
+
+@pytest.mark.parametrize("own", [Picky, Ponderous])
+def test_slices_that_no_window_holds_together_raise_no_error(own: Any) -> None:
+    """What lies between windows is beside them until it is let go, and goes into none."""
+    windows = [sw.sliding(3, every=10), sw.sliding(25, every=30)]
+    op = sw.Operator(windows=windows, aggs=[own("x").alias("total")], time="t")
+    op.process({"t": [31, 54, 56], "x": [100.0, 700.0, 800.0]})
+    found = []
+    for watermark in (34, 58, math.inf):
+        found += [(r.start, r.end, r.values["total"]) for r in op.advance(watermark)]
+    assert found == [(30, 33, 100.0), (30, 55, 800.0)]
+
+
+class Wordy(Careful):
+    """What it says is put together in compiled code."""
+
+    name = "wordy"
+
+    def combine(self, older: float, newer: float) -> float:
+        if older + newer > 1000:
+            raise ValueError(f"{int(older)} and {int(newer)} are too much")
+        return older + newer
+
+
+def test_compiled_code_may_make_texts() -> None:
+    op = sw.Operator(windows=[sw.tumbling(10)], aggs=[Wordy("x"), sw.agg.count()], time="t")
+    op.process({"t": [1, 2, 3], "x": [1.0, 2000.0, 5.0]})
+    assert "x_wordy: compiled." in op.explain()
+    with pytest.raises(ValueError, match="1 and 2000 are too much"):
+        op.advance(20)
+    assert [r.values for r in op.advance(20)] == [{"x_wordy": 6.0, "count": 3}]

@@ -32,9 +32,10 @@ from slicewise.columns import Column, storage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# User code divides by zero as Python does: with an error, compiled or not. It must be said: the
-# default is to do as the calling kernel does.
-DECORATOR = 'algebra = inner(error_model="python")'
+# User code divides by zero as Python does: with an error, compiled or not; and it may make objects,
+# such as the text of an error, which are counted. Both must be said: the default is to do as the
+# calling kernel does.
+DECORATOR = 'algebra = inner(error_model="python", _nrt=True)'
 
 Definition = tuple[Algebra, np.dtype[Any] | None] | str
 

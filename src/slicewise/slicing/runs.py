@@ -11,6 +11,7 @@ a hole, which goes from slice to slice with the events of a sorted batch and is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,19 @@ class Runs:
         )
         self.release(freed[:count])
         return freed[:count]
+
+    def remember(self) -> Callable[[], None]:
+        """Gives the slices, as they are now, back to the runs; slots that were let go stay so."""
+        before = {
+            name: getattr(self, name).copy()
+            for name in ("size", "start", "stop", "slot", "first", "last", "rows")
+        }
+
+        def undo() -> None:
+            for name, array in before.items():
+                setattr(self, name, array)
+
+        return undo
 
     def release(self, slots: np.ndarray) -> None:
         """Give slots back."""

@@ -14,31 +14,26 @@ import numpy as np
 from slicewise.codegen.kernel import kernel
 from slicewise.slicing.cell_slicer import MOST_STEPS, cell_of, cells_for, lay_grid
 from slicewise.slicing.runs import Runs, last_at_most, mend, seek
-from slicewise.slicing.session_slicer import place_in_sessions
+from slicewise.slicing.session_slicer import Rule, place_in_sessions
 from slicewise.slicing.slicer import Edges, Sliced, resumed
 
 
 def slice_sessions_alone(
-    runs: Runs, gap: int, edges: Edges, times: np.ndarray, reach: tuple[int, int]
+    runs: Runs, rule: Rule, edges: Edges, times: np.ndarray, reach: tuple[int, int]
 ) -> Sliced | None:
     """Put events of key 0 into sessions that are cut at edges; `None` if a grid does not pay."""
     cells = cells_for(edges, times, reach)
     if cells is None:
         return None
-    given = (
-        times,
-        gap,
-        *cells,
-        np.empty((4, 2 * cells[2]), np.int64),
-        np.empty(MOST_STEPS, np.int64),
-    )
+    homes, grid = np.empty((4, 2 * cells[2]), np.int64), np.empty(MOST_STEPS, np.int64)
+    given = (times, tuple(rule), *cells, homes, grid)
     return resumed(runs, len(times), into_session_cells, given, limited=True)
 
 
 @kernel
 def into_session_cells(
     times: Any,
-    gap: int,
+    rule: Any,
     bounds: Any,
     lowest: int,
     count: int,
@@ -65,13 +60,13 @@ def into_session_cells(
     base, shift = edges[0], lay_grid(edges, count, grid)
     for cell in range(count):
         find_home(cell, edges, homes, index, pool)
-    done = into_session_homes(times, gap, edges, base, shift, grid, homes, slots, begin)
+    done = into_session_homes(times, rule[0], edges, base, shift, grid, homes, slots, begin)
     while done < times.shape[0]:
         t = times[done]
         cell = cell_of(t, base, shift, grid, edges)
         give_back(cell, edges, homes, index, pool, cells)
         at, hole = seek(t, 0, index[0][0], 0, cursors, index, pool)
-        around = (gap, edges[cell], edges[cell + np.uint64(1)])
+        around = (rule, edges[cell], edges[cell + np.uint64(1)])
         place, at, hole = place_in_sessions(
             t, 0, around, at, hole, 0, cursors, index, pool, free, cells, born, older, newer
         )
@@ -81,7 +76,7 @@ def into_session_cells(
         slots[done] = slot[place]
         rows[slot[place]] += 1
         find_home(cell, edges, homes, index, pool)
-        done = into_session_homes(times, gap, edges, base, shift, grid, homes, slots, done + 1)
+        done = into_session_homes(times, rule[0], edges, base, shift, grid, homes, slots, done + 1)
     for cell in range(count):
         give_back(cell, edges, homes, index, pool, cells)
     return done

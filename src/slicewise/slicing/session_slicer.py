@@ -10,7 +10,7 @@ two or recomputed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,17 @@ from slicewise.codegen.kernel import inlined, kernel
 from slicewise.slicing.runs import Runs, mend, move_places, open_place, seek
 from slicewise.slicing.slicer import Edges, Sliced, bounds_for, bounds_of, resumed
 from slicewise.slicing.triggers import BEGINNING, INFINITY
+
+
+class Rule(NamedTuple):
+    """What parts sessions: a gap, and whether an event between two makes one slice of them.
+
+    Where it does not they stay side by side, and are merged when the session is asked for: an
+    aggregate of the user's own may raise an error for them.
+    """
+
+    gap: int
+    fuses: bool = True
 
 
 def on_both_sides(edges: Edges) -> Edges:
@@ -28,24 +39,24 @@ def on_both_sides(edges: Edges) -> Edges:
 
 def slice_sessions(
     runs: Runs,
-    gap: int,
+    rule: Rule,
     edges: Edges,
     times: np.ndarray,
     reach: tuple[int, int],
     keys: np.ndarray | None,
     wanted: Any,
 ) -> Sliced:
-    """Put events into sessions by the smallest gap, cut at edges `on_both_sides`.
+    """Put events into sessions by a rule, cut at edges `on_both_sides`.
 
     `reach` is the least and the greatest time of the events that are wanted.
     """
-    given = (times, keys, wanted, gap, bounds_for(edges, reach, len(times)))
+    given = (times, keys, wanted, tuple(rule), bounds_for(edges, reach, len(times)))
     return resumed(runs, len(times), into_sessions, given, limited=True)
 
 
 def slice_sorted_sessions(
     runs: Runs,
-    gap: int,
+    rule: Rule,
     edges: Edges,
     times: np.ndarray,
     reach: tuple[int, int],
@@ -58,7 +69,7 @@ def slice_sorted_sessions(
     If it is `limited` those of a key need not be in order, and slicing may stop, as `resumed` says.
     """
     begins, tally = np.empty(len(times), np.int64), np.zeros(1, np.int64)
-    given = (times, *groups, gap, bounds_for(edges, reach, len(times)), begins, tally)
+    given = (times, *groups, tuple(rule), bounds_for(edges, reach, len(times)), begins, tally)
     found = resumed(runs, len(times), into_session_ranges, given, limited=limited)
     count = int(tally[0])
     begins = np.append(begins[:count], found.events)
@@ -70,7 +81,7 @@ def into_sessions(
     times: Any,
     keys: Any,
     wanted: Any,
-    gap: int,
+    rule: Any,
     bounds: Any,
     begin: int,
     cursors: Any,
@@ -83,7 +94,8 @@ def into_sessions(
     older: Any,
     newer: Any,
 ) -> Any:
-    """Sessions by one gap and edges; `start` and `stop` of a place are its first and last event."""
+    """Sessions by a rule and edges; `start` and `stop` of a place are its first and last event."""
+    gap = rule[0]
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
@@ -116,7 +128,7 @@ def into_sessions(
             count = 0
         if not edge <= t < next_edge:
             edge, next_edge = bounds_of(t, bounds)
-        around = (gap, edge, next_edge)
+        around = (rule, edge, next_edge)
         at, hole = seek(t, k, offset[k], 0, cursors, index, pool)
         place, at, hole = place_in_sessions(
             t, k, around, at, hole, 0, cursors, index, pool, free, cells, born, older, newer
@@ -142,7 +154,7 @@ def into_session_ranges(
     times: Any,
     present: Any,
     starts: Any,
-    gap: int,
+    rule: Any,
     bounds: Any,
     begins: Any,
     tally: Any,
@@ -158,6 +170,7 @@ def into_session_ranges(
     newer: Any,
 ) -> Any:
     """Sessions of events by key: ranges of them begin at `begins` and go to `slots`."""
+    gap = rule[0]
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
@@ -169,7 +182,7 @@ def into_session_ranges(
         while i < end:
             if not edge <= times[i] < next_edge:
                 edge, next_edge = bounds_of(times[i], bounds)
-            around = (gap, edge, next_edge)
+            around = (rule, edge, next_edge)
             at, hole = seek(times[i], k, at, hole, cursors, index, pool)
             more = end - 1 - i
             place, at, hole = place_in_sessions(
@@ -220,21 +233,21 @@ def place_in_sessions(
 ) -> Any:
     """The place of the session that an event belongs to, which reaches to it; -1 without room.
 
-    `around` are the gap and the edges around the event, within which it extends a session. `at` is
+    `around` are the rule and the edges around the event, within which it extends a session. `at` is
     behind the sessions that begin at or before the event, and `hole` places are empty there;
     `more` events may come that want places. Returns also what is behind the place, so.
     """
     offset, size, room = index
     start, stop, slot = pool
     first, last, rows = cells
-    gap, edge, next_edge = around
+    rule, edge, next_edge = around
+    gap, fuses = rule
     place, after = at - 1, at + hole
     if place >= offset[k] and t <= stop[place]:
         return place, at, hole  # also where an edge that is new lies within
     follows = place >= offset[k] and start[place] >= edge and t - stop[place] <= gap
     leads = at < offset[k] + size[k] and start[after] < next_edge and start[after] - t <= gap
-    if follows and leads:
-        # The event fuses two sessions.
+    if follows and leads and fuses:
         here, gone = slot[place], slot[after]
         older[cursors[3]] = here
         newer[cursors[3]] = gone
@@ -244,7 +257,7 @@ def place_in_sessions(
         last[here] = last[gone]
         size[k] -= 1
         hole += 1
-    elif leads:
+    elif leads and not follows:
         start[at], stop[at], slot[at] = t, stop[after], slot[after]
         first[slot[at]] = t
         place, at = at, at + 1

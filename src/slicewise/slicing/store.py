@@ -106,10 +106,19 @@ class Store:
                 fill_identity.specialise(component.algebra)(S, every)
 
     def fuse(self, older: np.ndarray, newer: np.ndarray) -> None:
-        """Merge slots pair by pair, in order."""
-        for number, component in enumerate(self.components):
-            if self.states[number] is not None:
-                fuse.specialise(component.algebra)(self.states[number], older, newer)
+        """Merge slots pair by pair, in order; none, if an aggregate of the user's own cannot."""
+        if not len(older):
+            return
+        known = [S for S in self.states if S is not None]
+        undoing = [_undoing(S, older) for S in known] if self.own else []
+        try:
+            for component, S in zip(self.components, self.states, strict=True):
+                if S is not None:
+                    fuse.specialise(component.algebra)(S, older, newer)
+        except Exception:
+            for undo in undoing:
+                undo()
+            raise
         self.combines += len(older)
 
     def touched(self) -> np.ndarray | None:

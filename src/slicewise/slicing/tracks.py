@@ -9,7 +9,7 @@ third; `order` has a fourth.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, of_keys, run
 from slicewise.slicing.session_cells import slice_sessions_alone
 from slicewise.slicing.session_slicer import (
+    Rule,
     fuse_past,
     on_both_sides,
     slice_sessions,
@@ -216,12 +217,36 @@ class Track(ABC):
         if self.runs.keys > MANY_KEYS and self.runs.live < self.evict_at:
             return
         touched = self.store.touched()
-        older, newer = fuse_ends(self.runs, self.edges, self.begins, low, highs, touched)
-        self.fused_to = point
-        if len(older):
+
+        def find() -> tuple[np.ndarray, np.ndarray]:
+            assert self.begins is not None
+            return fuse_ends(self.runs, self.edges, self.begins, low, highs, touched)
+
+        if self._make_one(find):
+            self.fused_to = point
+
+    def _make_one(self, find: Callable[[], tuple[np.ndarray, np.ndarray]]) -> bool:
+        """Fuse the pairs of slots that are found, which are no longer apart in the runs.
+
+        If an aggregate of the user's own raises an error all stay as they are, and whoever asks
+        for an instance of them is told why.
+        """
+        undo = self.runs.remember() if self.store.own else None
+        older, newer = find()
+        try:
             self.store.fuse(older, newer)
-            self.runs.release(newer)
-            self.store.forget(newer)
+        except Exception:
+            if undo is None:
+                raise
+            undo()
+            return False
+        self._let_go(newer)
+        return True
+
+    def _let_go(self, slots: np.ndarray) -> None:
+        if len(slots):
+            self.runs.release(slots)
+            self.store.forget(slots)
 
     def _keep(self) -> np.ndarray:
         return self.runs.offset + self.runs.size
@@ -252,8 +277,12 @@ class SessionTrack(Track):
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in free], "i8")
         self.edges = on_both_sides(cut_by([placed.window for placed in free], self.technique))
 
+    @property
+    def rule(self) -> Rule:
+        return Rule(self.gap, fuses=not self.store.own)
+
     def add(self, batch: Batch) -> None:
-        cut, reach = (self.runs, self.gap, self.edges, batch.times), (batch.low, batch.high)
+        cut, reach = (self.runs, self.rule, self.edges, batch.times), (batch.low, batch.high)
         if self.runs.keys > 1 or batch.wanted is not None:
             keys = batch.keys if self.runs.keys > 1 else None
             self._store(slice_sessions(*cut, reach, keys, batch.wanted), batch)
@@ -272,7 +301,7 @@ class SessionTrack(Track):
     def _slice(self, grouped: Grouped, *, limited: bool) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)
         given = (self.edges, batch.times, (batch.low, batch.high), groups)
-        self._store(slice_sorted_sessions(self.runs, self.gap, *given, limited=limited), batch)
+        self._store(slice_sorted_sessions(self.runs, self.rule, *given, limited=limited), batch)
 
     def _store(self, sliced: Sliced, batch: Batch) -> None:
         self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
@@ -280,11 +309,6 @@ class SessionTrack(Track):
         self._let_go(sliced.merged[1])
         if rest is not None:
             self.add_in_order(Grouped.of(rest))
-
-    def _let_go(self, slots: np.ndarray) -> None:
-        if len(slots):
-            self.runs.release(slots)
-            self.store.forget(slots)
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         sessions = collect(list_sessions, self.runs, *self.arrays, keys, low, high)
@@ -303,12 +327,12 @@ class SessionTrack(Track):
         return keep
 
     def evict(self, point: int) -> None:
-        few = self.runs.keys <= MANY_KEYS or self.runs.live >= self.evict_at
-        if len(self.free.numbers) and few and point < INFINITY:
-            self._fuse_past(self.free.needed_from(point))
+        due = self.runs.keys <= MANY_KEYS or self.runs.live >= self.evict_at
+        if due and point < INFINITY and (len(self.free.numbers) or not self.rule.fuses):
+            self._make_one(lambda: self._fuse_past(self.free.needed_from(point)))
         super().evict(point)
 
-    def _fuse_past(self, least: int) -> None:
+    def _fuse_past(self, least: int) -> tuple[np.ndarray, np.ndarray]:
         """Keep one slice of each session for what lies behind the windows of time."""
         runs = self.runs
         older, newer = np.empty(runs.live, np.int64), np.empty(runs.live, np.int64)
@@ -323,9 +347,7 @@ class SessionTrack(Track):
             older,
             newer,
         )
-        if count:
-            self.store.fuse(older[:count], newer[:count])
-            self._let_go(newer[:count])
+        return older[:count], newer[:count]
 
 
 class RowTrack(Track):
