@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
+from slicewise.spark import series
 from slicewise.spark.batch import Windowed
 from slicewise.spark.native import few_edges
 from slicewise.testing import windowed_rows
@@ -100,6 +102,29 @@ def test_edges_that_make_no_short_expression(spark: Any, way: str, free: list[Wi
     assert not few_edges(free)
     rows = events(120, seed=15)
     check(frame_of(spark, rows), rows, free, WAYS[way])
+
+
+@pytest.mark.parametrize("by", [None, "k", ["k", "s"]])
+@pytest.mark.parametrize(
+    "aggs",
+    [WAYS["native"], WAYS["combined"], [sw.agg.first("x"), sw.agg.count("y")]],
+    ids=["native", "combined", "sliced"],
+)
+def test_results_of_windows_that_overlap_come_in_series(spark: Any, aggs: Any, by: Any) -> None:
+    rows = events(120, seed=16)
+    frame = frame_of(spark, rows)
+    windows = [sw.sliding(30, 2), sw.sliding(2, 5, name="gaps"), sw.sliding(3000, 4), FREE[1]]
+    query: dict[str, Any] = {"by": by, "time": "t", "windows": windows, "aggs": aggs}
+    found = sw.windowed(frame, **query)
+    made = Windowed.of(frame, by, "t", windows, aggs)
+    assert series.pay(windows, made.schema, [agg.output for agg in aggs])
+    assert found.schema == made.schema
+    check(frame, rows, windows, aggs, by)
+    timed = frame.withColumn("t", F.timestamp_micros("t"))
+    moments = sw.windowed(timed, **query).withColumns(
+        {name: F.unix_micros(name) for name in ("start", "end")}
+    )
+    assert_same(answers(moments, by), answers(found, by))
 
 
 def test_every_other_kind_of_window_is_answered_in_one_pass_with_the_free_ones(spark: Any) -> None:

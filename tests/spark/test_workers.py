@@ -19,6 +19,7 @@ from slicewise.spark import blame, frames, slices
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.rolling import PLACE, SPANS_PER_RANGE, RollOrdered, moment_bits, outputs
+from slicewise.spark.series import STEP
 from slicewise.spark.slices import CombineSlices, MergeSlices
 from slicewise.spark.states import PART, SLICE, state_names, state_type
 from slicewise.testing import windowed_rows
@@ -171,6 +172,54 @@ def test_slices_made_of_rows_in_order_keep_it(
     given = sorted_by(table_of(rows), *order).to_pylist()
     expected = windowed_rows(given, windows=query.windows, aggs=DEPENDENT, time="t", by=by)
     assert_same(rows_of(made, by), expected)
+
+
+def in_series(query: Query) -> pa.Schema:
+    """The schema of series of a query's results."""
+    names, schema = {agg.output for agg in query.aggs}, schema_of(query)
+    kinds = [pa.list_(field.type) if field.name in names else field.type for field in schema]
+    return pa.schema([*zip(schema.names, kinds, strict=True), (STEP, pa.int64())])
+
+
+def apart(batches: list[pa.RecordBatch], query: Query) -> Any:
+    """The instances of series, as Spark takes them apart."""
+    names, rows = [agg.output for agg in query.aggs], []
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        step = row.pop(STEP)
+        for place, values in enumerate(zip(*(row[name] for name in names), strict=True)):
+            passed = {name: row[name] + place * step for name in ("start", "end")}
+            rows.append({**row, **passed, **dict(zip(names, values, strict=True))})
+    return pa.Table.from_pylist(rows, schema_of(query)).to_batches()
+
+
+@settings(max_examples=60)
+@given(windows(), events(), keys, st.integers(1, 9))
+def test_series_have_the_same_instances_as_rows(
+    defined: list[Window], rows: list[Row], by: list[str], size: int
+) -> None:
+    periodic: list[Window] = [w for w in free(defined) if isinstance(w, Periodic)]
+    query = query_of(periodic or [sw.sliding(9, 2)], COMMUTING, by)
+    schema = slices_schema(query)
+    combined = run(CombineSlices(query, schema), table_of(rows), 100)
+    table = pa.Table.from_batches(combined, schema)
+    merge = MergeSlices(query, in_series(query), series=True)
+    made = apart(run(merge, sorted_by(table, *by, SLICE), size), query)
+    expected = windowed_rows(rows, windows=query.windows, aggs=COMMUTING, time="t", by=by)
+    assert_same(rows_of(made, by), expected)
+
+
+def test_a_series_does_not_grow_without_end(monkeypatch: Any) -> None:
+    monkeypatch.setattr(slices, "RESULTS", 1 << 17)
+    query = query_of([sw.sliding(1000, 1)], [sw.agg.count()], ["k"])
+    rows: list[Row] = [{"k": k, "t": t, "x": 1} for k in "ab" for t in (0, 5000)]
+    table = pa.Table.from_batches(
+        run(CombineSlices(query, slices_schema(query)), table_of(rows), 10)
+    )
+    merge = MergeSlices(query, in_series(query), series=True)
+    made = run(merge, sorted_by(table, "k", SLICE), 10)
+    sizes = [len(row["count"]) for batch in made for row in batch.to_pylist()]
+    assert sizes == [512, 488] * 4
+    assert len(rows_of(apart(made, query), ["k"])) == 4000
 
 
 def test_one_slice_in_very_many_instances_is_answered_in_parts() -> None:

@@ -26,7 +26,7 @@ from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.settings import measures_other
-from slicewise.spark import native
+from slicewise.spark import native, series
 from slicewise.spark.frames import (
     arrow_schema,
     arrow_types,
@@ -194,15 +194,18 @@ class Windowed:
             return self._in_order().mapInArrow(task, self.schema)
         if self.finished is not None:
             return self._native().select(*self.finished)
-        merge = MergeSlices(
-            self.query, arrow_schema(self.schema), self.way == "native" and self.apart
-        )
+        results = [agg.output for agg in self.query.aggs]
+        packed = series.pay(self.query.windows, self.schema, results)
+        schema = series.as_series(self.schema, results) if packed else self.schema
+        apart = self.way == "native" and self.apart
+        merge = MergeSlices(self.query, arrow_schema(schema), apart, packed)
         check_sendable(merge)
         slices = self._native() if self.way == "native" else self._combined()
         if not merge.apart:
             order = map(col, [*self.query.by, *self._slice_order])
             slices = self._together(slices).sortWithinPartitions(*order)
-        return slices.mapInArrow(merge, self.schema)
+        found = slices.mapInArrow(merge, schema)
+        return series.taken_apart(found, self.schema, results) if packed else found
 
     @property
     def _slice_order(self) -> list[str]:

@@ -33,6 +33,7 @@ from slicewise.spark.blame import Traced, blaming
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.ordered import KeyOrdered
 from slicewise.spark.query import Query, retyped
+from slicewise.spark.series import STEP, listed
 from slicewise.spark.states import PART, SLICE, folded, packed, state_names, unpacked
 from slicewise.spark.workers import in_worker
 
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
 
 # Slices that a combiner keeps before it hands them on.
 KEPT = 1 << 17
-# Results that are made at a time, and where states are objects: each may be a list of values.
-RESULTS = 1 << 18
+# Results that are made at a time: few enough to stay in a cache of the processor. Where states are
+# objects each may be a list of values.
+RESULTS = 1 << 17
 OBJECTS = 1 << 13
 
 
@@ -97,12 +99,14 @@ class CombineSlices:
 class MergeSlices:
     """From slices sorted by (key, slice), and by part if order matters, to window instances.
 
-    With `apart` each row is the only slice of its instances, so no order is needed.
+    With `apart` each row is the only slice of its instances, so no order is needed. With `series`
+    a row of the result has consecutive instances.
     """
 
     query: Query
     schema: pa.Schema
     apart: bool = False
+    series: bool = False
 
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -189,14 +193,15 @@ class Merging:
             part = slice(begin, stop)
             # Room for all that may be found, or else it would be looked for twice.
             slices.runs.listed = min(int(ends[stop - 1] - done), 2 * self.most)
+            made = self._series if self.task.series else self._rows
             if stop == begin + 1 and ends[begin] - done > self.most:
                 pieces = int((ends[begin] - done) // self.most) + 1
                 bounds = slices.points(begin, lows[begin], highs[begin], self.reach, pieces)
                 for point, after in pairwise(bounds):
                     once = np.array([point]), np.array([after])
-                    yield from self._rows(slices, part, *once)
+                    yield from made(slices, part, *once)
             else:
-                yield from self._rows(slices, part, lows[part], highs[part])
+                yield from made(slices, part, lows[part], highs[part])
             begin = stop
 
     def _rows(
@@ -209,17 +214,45 @@ class Merging:
         found = collect(list_free, slices.runs, self.free.arrays(), keys, low, high)
         if not len(found):
             return
-        names = pa.array([window.name for window in self.task.query.windows])
-        columns: dict[str, Any] = {
-            name: slices.table.column(name).take(pa.array(slices.rows_of(found.key)))
-            for name in self.by
+        yield {
+            **self._labels(slices, found.key, found.window),
+            "start": pa.array(found.start),
+            "end": pa.array(found.end),
+            **self._results(slices, found.left, found.right),
         }
-        columns["window"] = names.take(pa.array(found.window))
-        columns["start"], columns["end"] = pa.array(found.start), pa.array(found.end)
-        states = slices.store.merge(found.left, found.right)
-        for agg, column in zip(self.query.aggs, slices.store.lower(states), strict=True):
-            columns[agg.output] = column.to_arrow()
-        yield columns
+
+    def _series(
+        self, slices: Slices, part: slice, low: np.ndarray, high: np.ndarray
+    ) -> Iterator[dict[str, Any]]:
+        """The same instances in series, of which each is a row."""
+        import pyarrow as pa
+
+        keys = np.arange(part.start, part.stop)
+        found = listed(slices.runs, self.free, keys, low, high)
+        if not len(found):
+            return
+        results = self._results(slices, found.left, found.right)
+        yield {
+            **self._labels(slices, found.key, found.window),
+            "start": pa.array(found.start),
+            "end": pa.array(found.end),
+            STEP: pa.array(self.free.everys[found.window]),
+            **{n: found.lists(a, self.task.schema.field(n).type) for n, a in results.items()},
+        }
+
+    def _labels(self, slices: Slices, keys: np.ndarray, windows: np.ndarray) -> dict[str, Any]:
+        """Columns of keys and of the names of windows."""
+        import pyarrow as pa
+
+        rows = pa.array(slices.rows_of(keys))
+        names = pa.array([window.name for window in self.task.query.windows])
+        columns = {name: slices.table.column(name).take(rows) for name in self.by}
+        return {**columns, "window": names.take(pa.array(windows))}
+
+    def _results(self, slices: Slices, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
+        """Columns of the results over ranges of places."""
+        lowered = slices.store.lower(slices.store.merge(left, right))
+        return {a.output: c.to_arrow() for a, c in zip(self.query.aggs, lowered, strict=True)}
 
 
 class Slices:
@@ -244,6 +277,7 @@ class Slices:
         runs.offset, runs.size = offset, np.diff(np.append(offset, len(starts)))
         runs.base = np.zeros(runs.keys, np.int64)
         runs.start, runs.slot = at[starts], np.arange(len(starts))
+        runs.rows = runs.rows[:0]  # none is known yet
         self.runs = runs
         self.store = Store(merging.bounds, runs)
         for k, (component, names) in enumerate(
