@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.codegen.kernel import kernel
+from slicewise.codegen.kernel import inlined, kernel
 from slicewise.slicing.runs import Runs, last_at_most
 from slicewise.slicing.slicer import (
     Edges,
@@ -123,7 +123,7 @@ def lay_grid(edges: Any, count: int, grid: Any) -> int:
     return shift
 
 
-@kernel
+@inlined
 def cell_of(t: int, base: int, shift: int, grid: Any, edges: Any) -> Any:
     """The cell of an event.
 
@@ -150,12 +150,13 @@ def into_homes(
     begin: int,
 ) -> Any:
     """Events from `begin` on whose cells have homes; the first one that has none."""
-    for i in range(begin, at.shape[0]):
+    at, slots = at[begin:], slots[begin:]  # so that no index can be negative
+    for i in range(at.shape[0]):
         cell = cell_of(at[i], base, shift, grid, edges)
         home = homes[cell]
         if home < 0:
-            return i
+            return begin + i
         # Neighbours mostly are of one slice: one need not wait for the other's count.
         counts[cell + cell + np.uint64(i & 1)] += 1
         slots[i] = home
-    return at.shape[0]
+    return begin + at.shape[0]

@@ -52,8 +52,8 @@ def into_session_cells(
 ) -> Any:
     """Sessions of events within `count` cells between listed edges, the first one at `lowest`.
 
-    `homes` has the slot of the only slice of each cell; its first and last event, and how many
-    came, two of each: every other event goes to the second.
+    `homes` has the slot of the only slice of each cell, its first event, its last one and how many
+    came; two of the latter: every other event goes to the second.
     """
     slot, rows = pool[2], cells[2]
     edges = bounds[0][lowest:]
@@ -89,19 +89,21 @@ def into_session_homes(
 ) -> Any:  # fmt: skip
     """Events from `begin` on that are near the only slice of their cell; the first that is not."""
     home, first, last, counts = homes[0], homes[1], homes[2], homes[3]
-    for i in range(begin, times.shape[0]):
+    times, slots = times[begin:], slots[begin:]  # so that no index can be negative
+    for i in range(times.shape[0]):
         t = times[i]
         cell = cell_of(t, base, shift, grid, edges)
         # Neighbours mostly are of one slice: one need not wait for what the other noted.
         half = cell + cell + np.uint64(i & 1)
-        low, high = first[half], last[half]
+        high, low = last[half], first[cell]
         if home[cell] < 0 or t - high > gap or low - t > gap:
-            return i
-        first[half] = min(low, t)
+            return begin + i
+        if t < low:  # rarely, but most are later than all before them
+            first[cell] = t
         last[half] = max(high, t)
         counts[half] += 1
         slots[i] = home[cell]
-    return times.shape[0]
+    return begin + times.shape[0]
 
 
 @kernel
@@ -117,8 +119,9 @@ def find_home(cell: int, edges: Any, homes: Any, index: Any, pool: Any) -> None:
     if place > begin and stop[place - 1] >= low:
         return
     homes[0][cell] = slot[place]
+    homes[1][cell] = start[place]
     for half in (2 * cell, 2 * cell + 1):
-        homes[1][half], homes[2][half], homes[3][half] = start[place], stop[place], 0
+        homes[2][half], homes[3][half] = stop[place], 0
 
 
 @kernel
@@ -132,7 +135,7 @@ def give_back(cell: int, edges: Any, homes: Any, index: Any, pool: Any, cells: A
     begin, end = index[0][0], index[0][0] + index[1][0]
     place = last_at_most(start, begin, end, edges[cell + 1] - 1)
     one, other = 2 * cell, 2 * cell + 1
-    start[place] = first[home] = min(homes[1][one], homes[1][other])
+    start[place] = first[home] = homes[1][cell]
     stop[place] = last[home] = max(homes[2][one], homes[2][other])
     rows[home] += homes[3][one] + homes[3][other]
     homes[0][cell] = -1
