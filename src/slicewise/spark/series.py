@@ -169,6 +169,8 @@ def taken_apart(series: DataFrame, schema: StructType, results: Sequence[str]) -
             return F.timestamp_micros(bound) if isinstance(field.dataType, TimestampType) else bound
         if field.name not in results:
             return col(field.name)
+        if field.name == results[0]:
+            return F.col(VALUE)
         value = F.get(col(field.name), F.col(PLACE))
         # Spark cannot know that the place is there.
         return value if field.nullable else F.coalesce(value, F.lit(0).cast(field.dataType))
