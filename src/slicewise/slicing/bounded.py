@@ -91,14 +91,13 @@ def _places(keys: Sequence[Any]) -> pa.Array:
     """Numbers in the order of keys that are lists or structs, which Arrow does not sort."""
     import pyarrow as pa
 
-    ordered = sorted({_sortable(key) for key in keys})
-    places = {key: place for place, key in enumerate(ordered)}
-    return pa.array([places[_sortable(key)] for key in keys])
+    known = [_sortable(frozen(key)) for key in keys]
+    places = {key: place for place, key in enumerate(sorted(set(known)))}
+    return pa.array([places[key] for key in known])
 
 
 def _sortable(value: Any) -> Any:
-    """A key as tuples that have an order: null is the least and NaN the greatest of its kind."""
-    value = frozen(value)
+    """A frozen key as tuples that have an order: null is the least, NaN the greatest."""
     if isinstance(value, tuple):
         return (1, tuple(map(_sortable, value)))
     if value is None:

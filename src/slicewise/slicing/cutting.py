@@ -15,7 +15,7 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.slicing.partials import Technique, cutting
-from slicewise.slicing.runs import Runs, last_at_most, run
+from slicewise.slicing.runs import Runs, join_places, last_at_most, run
 from slicewise.slicing.slicer import Edges, bounds_of
 from slicewise.windows import Cumulate, Periodic, RowPeriodic
 
@@ -105,7 +105,6 @@ def fuse_places(
 ) -> int:
     offset, size = index
     start, stop, slot = pool
-    first, last, rows = cells
     count = 0
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
@@ -118,16 +117,7 @@ def fuse_places(
         next_begin = bounds_of(start[w], begins)[1]
         for i in range(w + 1, z):
             if start[i] <= high and start[i] < next_begin:
-                there, gone = slot[w], slot[i]
-                older[count] = there
-                newer[count] = gone
-                count += 1
-                if touched is not None:
-                    touched[code] = min(touched[code], start[w])
-                stop[w] = stop[i]
-                first[there] = min(first[there], first[gone])
-                last[there] = max(last[there], last[gone])
-                rows[there] += rows[gone]
+                count = join_places(code, w, i, pool, cells, touched, older, newer, count)
                 continue
             if start[w] <= high:
                 stop[w] = max(stop[w], min(next_begin, beyond))

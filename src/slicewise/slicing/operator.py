@@ -49,7 +49,7 @@ from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
-from slicewise.slicing.refusing import refused_at_once, refused_late
+from slicewise.slicing.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.settings import (
     RESULT_COLUMNS,
     Emit,
@@ -391,7 +391,7 @@ class Operator:
         horizon = self._horizon(self.watermark)
         if self._waiting.batches:
             self._release(horizon if self.emit == "final" else self.watermark)
-        self._hand_out_failed()
+        hand_out_failed(self)
         every = self._all_keys()
         dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
         due: list[Due] = []
@@ -421,25 +421,6 @@ class Operator:
         if len(self._keys) >= self._forget_at and horizon < INFINITY:
             forget_keys(self)
         return table
-
-    def _hand_out_failed(self) -> None:
-        """Make events bad that what is the user's own could not take, and say why once."""
-        import pyarrow as pa
-
-        tracks = [track for track in self._tracks.values() if isinstance(track, OrderTrack)]
-        users = [user for track in tracks for user in track.users.values()]
-        failed = [one for user in users for one in user.failed]
-        refused, errors = refused_late(self)
-        for user in users:
-            user.failed = []
-        known = {id(event): event for event, _ in failed}
-        events = [*known.values(), *(event for event in refused if id(event) not in known)]
-        errors = [*(error for _, error in failed), *errors]
-        if events:
-            self._stats.bad += len(events)
-            self._late.append(pa.Table.from_pylist(events))
-        if errors and forgiven() is None:
-            raise errors[0]
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""

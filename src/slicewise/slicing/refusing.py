@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise.aggregates.forgiving import forgiven
 from slicewise.slicing.batches import BAD, ROW, Batch
 from slicewise.slicing.events import Columns, times_column
+from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import key_columns
 from slicewise.slicing.tracks import Track
 
@@ -35,7 +37,27 @@ def refused_at_once(op: Operator, columns: Columns) -> tuple[np.ndarray | None, 
     return marked, refused[0][2]
 
 
-def refused_late(op: Operator) -> tuple[list[dict[str, Any]], list[Exception]]:
+def hand_out_failed(op: Operator) -> None:
+    """Make events bad that what is the user's own could not take, and say why once."""
+    import pyarrow as pa
+
+    tracks = [track for track in op._tracks.values() if isinstance(track, OrderTrack)]
+    users = [user for track in tracks for user in track.users.values()]
+    failed = [one for user in users for one in user.failed]
+    refused, errors = _refused_late(op)
+    for user in users:
+        user.failed = []
+    known = {id(event): event for event, _ in failed}
+    events = [*known.values(), *(event for event in refused if id(event) not in known)]
+    errors = [*(error for _, error in failed), *errors]
+    if events:
+        op._stats.bad += len(events)
+        op._late.append(pa.Table.from_pylist(events))
+    if errors and forgiven() is None:
+        raise errors[0]
+
+
+def _refused_late(op: Operator) -> tuple[list[dict[str, Any]], list[Exception]]:
     """The events that were refused when the watermark passed them, and the errors.
 
     They have their key, their time and the columns that aggregates read, or all that they had where

@@ -265,6 +265,30 @@ def move_places(begin: int, end: int, by: int, pool: Any) -> None:
             slot[i + by] = slot[i]
 
 
+@inlined
+def join_places(
+    k: int, place: int, after: int, pool: Any, cells: Any, touched: Any, older: Any, newer: Any,
+    count: int,
+) -> int:  # fmt: skip
+    """Let the slice at `place` of `k` take in the one at `after`; their states follow.
+
+    The pair of slots is noted as number `count`, and `touched` gets the least measure that this
+    changes. Returns how many pairs there are.
+    """
+    start, stop, slot = pool
+    first, last, rows = cells
+    there, gone = slot[place], slot[after]
+    older[count] = there
+    newer[count] = gone
+    if touched is not None:
+        touched[k] = min(touched[k], start[place])
+    stop[place] = stop[after]
+    first[there] = min(first[there], first[gone])
+    last[there] = max(last[there], last[gone])
+    rows[there] += rows[gone]
+    return count + 1
+
+
 @kernel
 def mend(k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> None:
     """Close the hole at `at` in the run of `k`."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slicewise.codegen.kernel import inlined, kernel
-from slicewise.slicing.runs import Runs, mend, move_places, open_place, seek
+from slicewise.slicing.runs import Runs, join_places, mend, move_places, open_place, seek
 from slicewise.slicing.slicer import Edges, Sliced, bounds_for, bounds_of, resumed
 from slicewise.slicing.triggers import BEGINNING, INFINITY
 
@@ -298,22 +298,13 @@ def fuse_past(
     """
     offset, size, room = index
     start, stop, slot = pool
-    first, last, rows = cells
     count = 0
     for k in range(keys):
         w, end = offset[k], offset[k] + size[k]
         i = w + 1
         while i < end and stop[i] < least:
             if start[i] - stop[w] <= gap:
-                there, gone = slot[w], slot[i]
-                older[count] = there
-                newer[count] = gone
-                count += 1
-                if touched is not None:
-                    touched[k] = min(touched[k], start[w])
-                stop[w] = stop[i]
-                last[there] = last[gone]
-                rows[there] += rows[gone]
+                count = join_places(k, w, i, pool, cells, touched, older, newer, count)
             else:
                 w += 1
                 start[w], stop[w], slot[w] = start[i], stop[i], slot[i]
