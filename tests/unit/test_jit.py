@@ -141,7 +141,5 @@ def test_six_threads_of_a_fresh_process_make_their_kernels_at_once(tmp_path: Pat
     """None of them finds a module that another one has not finished."""
     program = tmp_path / "threads.py"
     program.write_text(THREADS)
-    done = subprocess.run(
-        [sys.executable, program], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
