@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slicewise.columns import Column
-from slicewise.slicing.batches import Batch, Waiting, nulls
+from slicewise.slicing.batches import Batch, nulls
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.plain import pack, unpack
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def put_waiting(waiting: Waiting, codes: np.ndarray, out: BlobWriter) -> Any:
+def put_waiting(batches: Sequence[Batch], codes: np.ndarray, out: BlobWriter) -> Any:
     """The events, with the codes that their keys get."""
-    return [_put(batch, codes, out) for batch in waiting.batches]
+    return [_put(batch, codes, out) for batch in batches]
 
 
 def _put(batch: Batch, codes: np.ndarray, out: BlobWriter) -> Any:
@@ -36,14 +36,10 @@ def _put(batch: Batch, codes: np.ndarray, out: BlobWriter) -> Any:
 
 
 def get_waiting(
-    waiting: Waiting,
-    nodes: Any,
-    types: Mapping[str, pa.DataType],
-    source: BlobReader,
-    *,
-    single: bool,
-) -> None:
-    """Take over events, of one key if `single`; columns of these types that they lack are null."""
+    nodes: Any, types: Mapping[str, pa.DataType], source: BlobReader, single: bool
+) -> list[Batch]:
+    """The events, of one key if `single`; columns of these types that they lack are null."""
+    found = []
     for node in nodes:
         times = source.get(node["times"])
         table = table_of(source.get_bytes(node["columns"]))
@@ -65,4 +61,5 @@ def get_waiting(
             objects,
             ordered=True,
         )
-        waiting.batches.append(batch)
+        found.append(batch)
+    return found

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_axis, check_lengths, check_name, check_point
+import numpy as np
+
+from slicewise.windows.base import (
+    Window,
+    check_axis,
+    check_lengths,
+    check_name,
+    check_point,
+    ends_where,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +51,10 @@ class Fixed(Window):
     def instances_at(self, t: int | float) -> list[tuple[int | float, int | float]]:
         """Bounds of the instance when it holds `t`, else nothing."""
         return [(self.start, self.end)] if self.start <= t < self.end else []
+
+    def ends_at(self, times: np.ndarray, since: int) -> tuple[np.ndarray, np.ndarray] | None:
+        if self.axis is not None:
+            return None
+        held = (times >= self.start) & (times < self.end) & (self.start >= since)
+        end = np.full(len(times), self.end)
+        return ends_where(held, end, end)

@@ -36,6 +36,11 @@ class Session(Window):
         if self.max_length is not None:
             check_lengths("a session", whole=True, max_length=self.max_length)
 
+    @property
+    def joins_within(self) -> int | None:
+        # Where sessions of a greatest length are cut depends on all the rows before.
+        return self.gap if self.max_length is None else None
+
     def joins(self, first: int, last: int, t: int) -> bool:
         """Whether an event at `t >= last` belongs to the session from `first` to `last`."""
         return t - last <= self.gap and (self.max_length is None or t - first < self.max_length)
