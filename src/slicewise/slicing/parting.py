@@ -70,6 +70,7 @@ def _part(op: Operator) -> None:
         if old is track:
             continue
         if id(old) in in_waiting:
+            track.store.since = dict(old.store.since)
             _fill(track, [*waiting.kept, *waiting.batches])
         else:
             _copy(old, track)

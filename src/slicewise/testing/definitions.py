@@ -77,22 +77,32 @@ def accepted(window: Window, batches: Sequence[Arrived]) -> list[Instance]:
 
 
 def missed(
-    window: Window, before: Sequence[Arrived], batch: Arrived, event: Event, since: Number
-) -> tuple[bool, bool]:
-    """Whether a late event of a batch counts for an instance, and whether another one missed it.
+    window: Window, before: Sequence[Arrived], batch: Arrived, since: Number
+) -> dict[int, tuple[bool, bool]]:
+    """Whether each late event of a batch counts for an instance, and whether another missed it.
 
     Instances that start before `since` are not reported and miss nothing.
     """
-    if _is_of_time(window):
-        near = {b for b in _bounds_near(window, event.time) if b[0] <= event.time < b[1]}  # type: ignore[arg-type]  # one of time
-        closes = [end for start, end in near if start >= since]
-        return any(c > batch.horizon for c in closes), any(c <= batch.horizon for c in closes)
+    late = [event for event in batch.events if event.time < batch.horizon]
+    if not late:
+        return {}
     if _is_session(window):
         closed, still_open = _accepted_by_sessions(window, [*before, batch])
         held = {e.arrival for i in closed for e in i.events} | {e.arrival for e in still_open}
-        return event.arrival in held, event.arrival not in held and event.time >= since
-    place = _measure(getattr(window, "axis", None), event)
-    return False, place is not None and place >= since
+        return {
+            e.arrival: (e.arrival in held, e.arrival not in held and e.time >= since) for e in late
+        }
+    found = {}
+    for event in late:
+        if _is_of_time(window):
+            near = _bounds_near(window, event.time)  # type: ignore[arg-type]  # one of time
+            closes = [e for s, e in near if s <= event.time < e and s >= since]
+            took = any(close > batch.horizon for close in closes)
+            found[event.arrival] = took, any(close <= batch.horizon for close in closes)
+        else:
+            place = _measure(getattr(window, "axis", None), event)
+            found[event.arrival] = False, place is not None and place >= since
+    return found
 
 
 def _is_of_time(window: Window) -> bool:

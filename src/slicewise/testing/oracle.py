@@ -68,6 +68,7 @@ class Oracle:
         self.emit = emit
         self.ordered = ordered
         self.watermark: Number = -math.inf
+        self.floor: Number = -math.inf  # where the horizon was before the lateness changed
         self.late: list[Mapping[str, Any]] = []
         self.partly: list[tuple[Mapping[str, Any], list[str]]] = []
         self.bad: list[Mapping[str, Any]] = []
@@ -95,12 +96,17 @@ class Oracle:
         del self.windows[name], self._since[name]
         self._emitted = {k: kept for k, kept in self._emitted.items() if k[1] != name}
 
+    @property
+    def horizon(self) -> Number:
+        """The point at or before which nothing that closed changes any more."""
+        return max(self.floor, self.watermark - self.lateness)
+
     def process(self, batch: Any) -> list[Emitted]:
         """Take events: rows as dicts, a dict of columns, or an Arrow table.
 
         With `ordered` each event is its own watermark, and what that closes is returned.
         """
-        horizon = self.watermark - self.lateness
+        horizon = self.horizon
         events: dict[Any, list[Event]] = {}
         for row in rows_of(batch):
             time = time_of(row[self.time])
@@ -123,14 +129,16 @@ class Oracle:
     def _take(self, key: Any, batch: Arrived) -> None:
         """Keep the events of a key, and tell which of them came too late for what."""
         before = self._arrived.setdefault(key, [])
-        late = [event for event in batch.events if event.time < batch.horizon]
-        for event in late:
-            names, took = [], False
-            for name, window in self.windows.items():
-                by_some, by_one = missed(window, before, batch, event, self._since[name])
-                names += [name] if by_one else []
-                took = took or by_some
-            if names and took:
+        verdicts = {
+            name: missed(window, before, batch, self._since[name])
+            for name, window in self.windows.items()
+        }
+        for event in batch.events:
+            if event.time >= batch.horizon:
+                continue
+            of_event = {name: found[event.arrival] for name, found in verdicts.items()}
+            names = [name for name, (_, by_one) in of_event.items() if by_one]
+            if names and any(took for took, _ in of_event.values()):
                 self.partly.append((event.row, names))
             elif names:
                 self.late.append(event.row)
@@ -164,7 +172,7 @@ class Oracle:
     def _is_due(self, identity: Identity, instance: Instance) -> bool:
         before = self._emitted[identity[:2]].get(identity)
         if self.emit == "final":
-            return before is None and self.watermark - self.lateness >= instance.close
+            return before is None and self.horizon >= instance.close
         if self.emit == "on_close" and self.watermark < instance.close:
             return False
         return before is None or before[1] != _members(instance)
