@@ -429,7 +429,7 @@ def test_columns_of_a_dict_have_one_length_and_one_type() -> None:
 
 def test_two_columns_of_one_name_are_refused() -> None:
     frame = pd.DataFrame([[1, 2, 3]], columns=["t", "x", "x"])
-    with pytest.raises(ColumnTypeError, match="2 columns named 'x'"):
+    with pytest.raises(ColumnError, match="2 columns named 'x'"):
         sums(frame, by=None)
 
 
