@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -285,10 +284,16 @@ def explain(
     return explain_rolling(data, by=by, time=time, over=over, aggs=aggs)
 
 
-def is_spark(data: object) -> bool:
-    """Whether `data` is a Spark DataFrame; only a program that imported Spark can have one."""
-    spark = sys.modules.get("pyspark.sql")
-    return spark is not None and isinstance(data, spark.DataFrame)
+def is_spark(data: Any) -> bool:
+    """Tells whether `data` is a Spark DataFrame, classic or Connect; refuses Spark before 4.0."""
+    # Before Spark 4 the two kinds of DataFrames had nothing but their name in common.
+    known = ((kind.__name__, kind.__module__) for kind in type(data).__mro__)
+    if not any(name == "DataFrame" and module.startswith("pyspark.sql.") for name, module in known):
+        return False
+    from slicewise.spark.compat import check_spark
+
+    check_spark(data.sparkSession)
+    return True
 
 
 def check_streaming(emit: str | None, lateness: Any) -> None:
