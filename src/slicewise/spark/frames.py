@@ -22,6 +22,8 @@ BYTES = 1 << 25
 # How many rows a batch of results has at most.
 ROWS_OUT = 1 << 16
 DAY = 86_400_000_000
+# How texts are compared that have no collation of their own: byte by byte.
+PLAIN = "UTF8_BINARY"
 
 NTZ_MICROSECONDS = (
     "cast(cast(cast({} - timestamp_ntz'1970-01-01 00:00:00' as interval second) "
@@ -98,13 +100,21 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def check_keys(frame: DataFrame, by: Sequence[str]) -> None:
-    """Refuse keys that Spark cannot compare."""
+    """Refuse keys that Spark cannot compare, or compares otherwise than by what they hold."""
     for name in by:
         kind = frame.schema[name].dataType
         if not _compared(kind):
             raise ColumnTypeError(
                 f"Keys are compared, which Spark cannot do with maps and variants; {name!r} holds "
                 f"{kind.simpleString()}. Use one of its fields, or a text made of it."
+            )
+        if collated := _collations(kind):
+            raise ColumnTypeError(
+                f"Keys are the same when they hold the same, and texts with the collation "
+                f"{collated[0]} are the same to Spark when they do not; {name!r} holds "
+                f"{kind.simpleString()}. Make it plain text first: `F.collate({name!r}, "
+                f"'{PLAIN}')` tells all apart, and `F.lower` of that has one form for upper and "
+                "lower case."
             )
 
 
@@ -116,6 +126,18 @@ def _compared(kind: DataType) -> bool:
     if isinstance(kind, StructType):
         return all(_compared(field.dataType) for field in kind)
     return not isinstance(kind, MapType | VariantType)
+
+
+def _collations(kind: DataType) -> list[str]:
+    """The collations in a type by which Spark takes texts for the same that differ."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    if isinstance(kind, ArrayType):
+        return _collations(kind.elementType)
+    if isinstance(kind, StructType):
+        return [name for field in kind for name in _collations(field.dataType)]
+    found = getattr(kind, "collation", PLAIN)
+    return [] if found == PLAIN else [found]
 
 
 def microseconds(frame: DataFrame, name: str) -> Column:

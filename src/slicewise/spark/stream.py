@@ -3,13 +3,14 @@
     events -> mapInArrow (Pack) -> groupBy(bucket).applyInPandasWithState (KeepBuckets)
            -> mapInArrow (Unpack) -> rows
 
-Only the DataFrame API is used. No `withWatermark` is needed: see `keeping`.
+Only the DataFrame API is used. The watermark is the stream's own, see `keeping`; how far it is
+behind is said by `watermark=` or by Spark's `withWatermark`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SpanError
@@ -33,10 +34,12 @@ from slicewise.spark.workers import in_worker
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 LATE = "late"
 OBSERVED = "slicewise"
+# What Spark notes at a column for `withWatermark`, in milliseconds.
+WATERMARK = "spark.watermarkDelayMs"
 # The default of `max_ahead`, which numbers as times do without.
 MAX_AHEAD = "1d"
 
@@ -45,10 +48,11 @@ MAX_AHEAD = "1d"
 class Settings:
     """What is asked of a stream beside windows and aggregates.
 
-    Lengths are in units of the time column. `max_ahead` is `None` when no event is too far ahead.
+    Lengths are in units of the time column. `delay` is `None` when nobody said it yet. `max_ahead`
+    is `None` when no event is too far ahead.
     """
 
-    delay: int
+    delay: int | None
     max_ahead: int | None
     buckets: int | None
     keep_late: bool
@@ -59,9 +63,26 @@ class Settings:
             raise SpanError(
                 f"`buckets` is a number of groups of keys, from 1 to 32768; given: {buckets!r}."
             )
-        delay = 0 if watermark is None else length_of("watermark", watermark)
+        delay = None if watermark is None else length_of("watermark", watermark)
         ahead = None if max_ahead is None else length_of("max_ahead", max_ahead)
         return Settings(delay, ahead, buckets, keep_late)
+
+    def behind(self, time: StructField) -> Settings:
+        """The settings with a delay of the watermark, given here or by Spark's `withWatermark`."""
+        noted = time.metadata.get(WATERMARK)
+        delay = self.delay if noted is None else 1000 * int(noted)  # it is about timestamps
+        if delay is None:
+            raise SpanError(
+                "A stream needs a watermark: how far behind the newest event others may still "
+                "come. Give it, such as `watermark='10 minutes'` (`watermark='0s'` if no event is "
+                f"ever behind), or call `withWatermark({time.name!r}, '10 minutes')` before."
+            )
+        if self.delay not in (None, delay):
+            raise SpanError(
+                f"The watermark is said twice: `withWatermark` has it {delay} microseconds behind "
+                f"in {time.name!r}, and `watermark=` {self.delay}. Leave one of them out."
+            )
+        return replace(self, delay=delay)
 
 
 def length_of(name: str, given: Any) -> int:
@@ -161,6 +182,7 @@ class Stream:
             "late": self._event().json() if self.settings.keep_late else None,
         }
         settings = self.settings
+        assert settings.delay is not None
         keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
         check_sendable(keep)
         # Spark asks for a plain function.
