@@ -14,7 +14,7 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.partials import TECHNIQUES
 from slicewise.slicing.plan import STORES
 from slicewise.slicing.tracks import Placed
-from slicewise.spans import Duration, Ticks, span
+from slicewise.spans import Duration, Ticks, is_nothing, span
 from slicewise.windows import (
     Punctuated,
     RowPeriodic,
@@ -203,7 +203,7 @@ def measures_other(window: Window) -> bool:
 
 def as_lateness(given: Any) -> int:
     """How far below the watermark events count, in units of the time column."""
-    if isinstance(given, int) and not isinstance(given, bool) and given == 0:
+    if is_nothing(given):
         return 0
     length = span(given)
     if isinstance(length, Duration):
