@@ -34,10 +34,12 @@ def times_of(op: Operator, columns: Columns) -> Times:
         op._time_type = pa.int64()
         return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
     column = columns[op.time]
-    if not pa.types.is_null(column.type):
-        op._time_type = op._time_type or column.type
+    if op._time_type is not None and not pa.types.is_null(column.type):
         check_same_times(op._time_type, column.type, op.time)
-    return usable_times(column, op.time)
+    times = usable_times(column, op.time)
+    if op._time_type is None and not pa.types.is_null(column.type):
+        op._time_type = column.type
+    return times
 
 
 def bind(op: Operator, columns: Columns) -> None:
@@ -50,8 +52,8 @@ def bind(op: Operator, columns: Columns) -> None:
     if op._types is None:
         types = {name: columns.type_of(name) for name in needed}
         untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
-        bind_to(op, types | {name: guessed(name, op.aggs, op.windows) for name in untyped})
         op._untyped = untyped
+        bind_to(op, types | {name: guessed(name, op.aggs, op.windows) for name in untyped})
     elif op._untyped:
         _learn(op, columns)
     known = op._types or {}
@@ -64,9 +66,12 @@ def bind(op: Operator, columns: Columns) -> None:
 
 def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
     """Settle the types of columns, and with them how aggregates run."""
-    op._bounds = _bound(op, types)
+    bounds = _bound(op, types)
+    op._guard.begin()
+    op._bounds = bounds
     op._types = types
     arrange(op)
+    op._guard.end()
 
 
 def _bound(op: Operator, types: dict[str, pa.DataType]) -> list[Bound]:
@@ -87,7 +92,9 @@ def _learn(op: Operator, columns: Columns) -> None:
     if not found or not all(skips_null(found, aggregate) for aggregate in op.aggs):
         return
     types = {**(op._types or {}), **found}
-    op._bounds = _bound(op, types)
+    bounds = _bound(op, types)
+    op._guard.begin()
+    op._bounds = bounds
     op._types = types
     op._untyped -= found.keys()
     op._nothing = None
@@ -95,6 +102,7 @@ def _learn(op: Operator, columns: Columns) -> None:
     for track in op._tracks.values():
         track.store.rebind(op._bounds)
     op._waiting.retype(found)
+    op._guard.end()
 
 
 def marks_of(
@@ -148,5 +156,5 @@ def wanted_of(
         op._stats.late_dropped += int(len(wanted) - wanted.sum())
     if wanted.all():
         return None
-    op._late.append(columns.table(np.flatnonzero(~wanted)))
+    op._late.add(columns.table(np.flatnonzero(~wanted)))
     return wanted

@@ -50,6 +50,7 @@ class KeepWindows(Keeper):
             by=query.by,
             lateness=self.lateness,
             emit=self.emit,
+            max_late=None,  # they are taken in every micro-batch
         )
 
 
