@@ -8,13 +8,13 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.base import Aggregate, type_of_nulls
 from slicewise.errors import AggregateError, CapabilityError, ColumnError, SpanError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.partials import TECHNIQUES
 from slicewise.slicing.plan import STORES
 from slicewise.slicing.tracks import Placed
-from slicewise.spans import Duration, Ticks, span
+from slicewise.spans import Duration, Ticks, is_nothing, span
 from slicewise.windows import (
     Punctuated,
     RowPeriodic,
@@ -173,15 +173,10 @@ def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -
     """
     import pyarrow as pa
 
-    takers = {
-        a.takes[min(k, len(a.takes) - 1)]
-        for a in aggs
-        for k, c in enumerate(a.columns)
-        if c == column
-    }
-    if not takers and any(getattr(window, "when", None) == column for window in windows):
+    read = any(column in aggregate.columns for aggregate in aggs)
+    if not read and any(getattr(window, "when", None) == column for window in windows):
         return pa.bool_()
-    return pa.string() if "strings" in takers else pa.float64()
+    return type_of_nulls(column, aggs)
 
 
 def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:
@@ -208,7 +203,7 @@ def measures_other(window: Window) -> bool:
 
 def as_lateness(given: Any) -> int:
     """How far below the watermark events count, in units of the time column."""
-    if isinstance(given, int) and not isinstance(given, bool) and given == 0:
+    if is_nothing(given):
         return 0
     length = span(given)
     if isinstance(length, Duration):

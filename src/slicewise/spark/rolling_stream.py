@@ -287,6 +287,7 @@ def rolling_stream(
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
     settings = Settings.of(*more)
     asked = Rolling.of(frame, by, time, over, aggs)
+    settings = settings.behind(frame.schema[time])
     made = arrow_schema(asked.schema)
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
     about = {"verb": "rolling"}

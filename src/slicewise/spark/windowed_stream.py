@@ -113,6 +113,7 @@ def windowed_stream(
     # An operator refuses what cannot be emitted so.
     checked = Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit)
     asked = Windowed.of(frame, by, time, windows, aggs)
+    settings = settings.behind(frame.schema[time])
     rows = emitted(asked.schema, emit)
     keeper = KeepWindows(asked.query, arrow_schema(rows), checked.lateness, emit)
     columns = frame.columns if settings.keep_late else asked.columns
