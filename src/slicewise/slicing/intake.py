@@ -12,6 +12,7 @@ from slicewise.slicing.batches import events_of
 from slicewise.slicing.events import Columns, Times, check_same_times, fitted, usable_times
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
+from slicewise.slicing.reach import within
 from slicewise.slicing.settings import guessed, skips_null
 from slicewise.slicing.triggers import INFINITY
 from slicewise.windows.base import holds
@@ -39,7 +40,7 @@ def times_of(op: Operator, columns: Columns) -> Times:
     times = usable_times(column, op.time)
     if op._time_type is None and not pa.types.is_null(column.type):
         op._time_type = column.type
-    return times
+    return within(times, op.reach)
 
 
 def bind(op: Operator, columns: Columns) -> None:
@@ -128,6 +129,16 @@ def marks_of(
                 usable[row] = False
         marks[placed.number] = mark
     return marks, usable
+
+
+def readable(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
+    """The events whose keys and values are text, where they are read and should be."""
+    every = any(window.reads is None for window in op.windows)
+    for name in columns if every else op._known.columns:
+        bad = columns.unreadable(name)
+        if bad is not None:
+            usable = ~bad if usable is None else usable & ~bad
+    return usable
 
 
 def within_reach(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:

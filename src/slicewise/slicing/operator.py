@@ -16,6 +16,7 @@ import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Bound, reads
 from slicewise.aggregates.forgiving import forgiven
+from slicewise.columns import pylist
 from slicewise.errors import OrderError, SpanError, WindowError
 from slicewise.grouping import frozen
 from slicewise.slicing.arrangement import arrange
@@ -41,7 +42,7 @@ from slicewise.slicing.events import (
 )
 from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
 from slicewise.slicing.guard import Guard, changing, reading
-from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of, within_reach
+from slicewise.slicing.intake import bind, marks_of, readable, times_of, wanted_of, within_reach
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.memory import Changes, Emitted
@@ -50,6 +51,7 @@ from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
 from slicewise.slicing.quarantine import MOST, Quarantine, checked_most
+from slicewise.slicing.reach import EVER, Reach, limits_of, reach_of
 from slicewise.slicing.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.settings import (
     RESULT_COLUMNS,
@@ -168,6 +170,7 @@ class Operator:
         self._codes = np.empty(0, np.int64)
         self._forget_at = FORGET_AT_LEAST  # how many keys it takes to look for dead ones
         self._nothing: pa.Table | None = None
+        self._reach: Reach | None = None
         self._emitted = Emitted()
         self._dirty: list[np.ndarray] = []
         self._newest = BEGINNING
@@ -211,12 +214,24 @@ class Operator:
         from slicewise.slicing.adding import known_from, make_room
 
         check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
+        self._check_reach(window)
         since = known_from(self, window)
         self._guard.begin()
         make_room(self, window, since)
         self._place(window, since)
         self._replan()
         return None if since == BEGINNING else since
+
+    def _check_reach(self, window: Window) -> None:
+        """Refuse a window that has instances of events so far which no result could say."""
+        if self._time_type is None or self._newest == BEGINNING:
+            return
+        if self._newest > window.times_within(*limits_of(self._time_type))[1]:
+            raise WindowError(
+                f"The bounds of {window.name!r} could not be said as {self._time_type} for events "
+                "that were taken already, at the very end of what that can say. Give the window "
+                "when the operator is built: such events are bad then."
+            )
 
     @changing
     def remove_window(self, name: str) -> None:
@@ -251,9 +266,21 @@ class Operator:
             combined=self._combined,
         )
         self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
-        self._nothing = None
+        self._nothing = self._reach = None
         if self._types is not None:
             arrange(self)
+
+    @property
+    def reach(self) -> Reach:
+        """The least and the greatest time of events that are taken, in microseconds.
+
+        The bounds of their instances can be said in the type of the results.
+        """
+        if self._time_type is None:
+            return EVER
+        if self._reach is None:
+            self._reach = reach_of(self.windows, self._time_type)
+        return self._reach
 
     # Events.
 
@@ -276,8 +303,9 @@ class Operator:
         if not size:
             return
         given = times_of(self, columns)
+        usable = readable(self, columns, given.usable)
         bind(self, columns)
-        marks, usable = marks_of(self, columns, given.usable)
+        marks, usable = marks_of(self, columns, usable)
         usable = within_reach(self, columns, usable)
         if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
@@ -446,7 +474,7 @@ class Operator:
         plain = {*self.by, *RESULT_COLUMNS}
         values = [name for name in table.column_names if name not in plain]
         results = []
-        for row in table.to_pylist():
+        for row in pylist(table):
             key: Any = tuple(map(frozen, (row[name] for name in self.by)))
             key = None if not key else key[0] if self._by_one else key
             results.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from slicewise.columns import pylist
 from slicewise.errors import SpanError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Quarantine:
 
     def rows(self) -> list[dict[str, Any]]:
         """The events as Python values."""
-        return [row for table in self.tables for row in table.to_pylist()]
+        return [row for table in self.tables for row in pylist(table)]
 
     def take(self) -> pa.Table | None:
         """The events as one table, which are then forgotten; `None` if there are none."""
