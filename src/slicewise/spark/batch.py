@@ -40,7 +40,8 @@ from slicewise.spark.frames import (
     tie_breakers,
 )
 from slicewise.spark.ordered import FeedOrdered
-from slicewise.spark.query import Query, check_sendable, result_types
+from slicewise.spark.query import Query, result_types
+from slicewise.spark.sending import map_in_arrow
 from slicewise.spark.slices import HEAD, CombineSlices, MergeSlices
 from slicewise.spark.states import PART, SLICE, key_names, state_names, state_type
 from slicewise.windows import Fixed, Periodic, Window
@@ -205,8 +206,7 @@ class Windowed:
         """The result, which Spark computes when it is asked for."""
         if self.way == "ordered" or (self.way == "sliced" and self.apart):
             task = FeedOrdered(self.query, arrow_schema(self.travelling))
-            check_sendable(task)
-            found = self._in_order().mapInArrow(task, self.travelling)
+            found = map_in_arrow(self._in_order(), task, self.travelling)
             return found.toDF(*self.schema.names)
         if self.finished is not None:
             return self._native().select(*self.finished)
@@ -215,12 +215,11 @@ class Windowed:
         schema = series.as_series(self.travelling, results) if packed else self.travelling
         apart = self.way == "native" and self.apart
         merge = MergeSlices(self.query, arrow_schema(schema), apart, packed)
-        check_sendable(merge)
         slices = self._native() if self.way == "native" else self._combined()
         if not merge.apart:
             keys = key_names(self.query.by)
             slices = together(slices, keys).sortWithinPartitions(*keys, *self._slice_order)
-        found = slices.mapInArrow(merge, schema)
+        found = map_in_arrow(slices, merge, schema)
         if packed:
             found = series.taken_apart(found, self.travelling, results)
         return found.toDF(*self.schema.names)
@@ -253,7 +252,7 @@ class Windowed:
         schema = StructType(fields)
         combine = CombineSlices(self.query, arrow_schema(schema))
         rows = self._in_order() if self.way == "sliced" else self._rows()
-        return rows.mapInArrow(combine, schema)
+        return map_in_arrow(rows, combine, schema)
 
     def _rows(self) -> DataFrame:
         return self.frame.rows.select(*self.frame.all_at(self.columns))

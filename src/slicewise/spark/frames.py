@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.slicing.events import LATEST
 from slicewise.slicing.measures import measure_dtype
+from slicewise.spark import compat
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
 
@@ -133,10 +134,9 @@ def arrow_types(frame: Frame, names: Iterable[str]) -> dict[str, pa.DataType]:
 def arrow_type(name: str, kind: DataType) -> pa.DataType:
     """The Arrow type of a column; refuses those that Arrow has no equal of."""
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_type
 
     try:
-        return to_arrow_type(kind, timezone="UTC")
+        return compat.to_arrow_type(kind)
     except PySparkException as error:
         raise ColumnTypeError(
             f"The column {name!r} holds {kind.simpleString()}, which cannot be sent to Python as "
@@ -164,9 +164,7 @@ def spark_type(name: str, kind: pa.DataType) -> DataType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of a function whose results have this schema."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")
+    return compat.to_arrow_schema(schema)
 
 
 def check_keys(frame: Frame, by: Sequence[str]) -> None:

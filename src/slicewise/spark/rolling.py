@@ -47,7 +47,8 @@ from slicewise.spark.frames import (
     tie_breakers,
     unused,
 )
-from slicewise.spark.query import Query, check_sendable, result_types
+from slicewise.spark.query import Query, result_types
+from slicewise.spark.sending import map_in_arrow
 from slicewise.spark.workers import in_worker
 from slicewise.times import Times, times_of
 from slicewise.trailing import length_of, rolling_columns
@@ -142,7 +143,6 @@ class Rolling:
         query, cut = self.query, self.range is not None
         new = arrow_schema(StructType(self.schema.fields[len(self.frame.columns) :]))
         task = RollOrdered(query, self.spans, self.reach, new, cut)
-        check_sendable(task)
         if self.range is not None:
             rows, by, order = self._cut(self.range), [self._bucket()], [col(PLACE)]
             if self._ties() or not self._always_placed():
@@ -151,7 +151,7 @@ class Rolling:
             rows, by = self.frame.rows, self.frame.all_at(query.by)
             order = self.frame.all_at([*query.by, query.time, *self._ties()])
         rows = rows.repartition(*by) if by else rows.repartition(1)
-        found = rows.sortWithinPartitions(*order).mapInArrow(task, self.schema)
+        found = map_in_arrow(rows.sortWithinPartitions(*order), task, self.schema)
         return found.toDF(*self.names)
 
     def _cut(self, length: int) -> DataFrame:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import ColumnError, SpanError
 from slicewise.slicing.settings import as_lateness
+from slicewise.spark import compat
 from slicewise.spark.frames import Frame, arrow_schema, conformed
 from slicewise.spark.keeping import (
     DROPPED,
@@ -28,7 +29,7 @@ from slicewise.spark.keeping import (
     Metrics,
 )
 from slicewise.spark.packing import BUCKET, NOW, PACKED, Pack, labels_for, to_table
-from slicewise.spark.query import check_sendable
+from slicewise.spark.sending import map_in_arrow, sent
 from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
@@ -134,11 +135,12 @@ class Stream:
         ]
         out = self._schema()
         unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
-        made = kept.observe(OBSERVED, *totals).select("kind", "made").mapInArrow(unpack, out)
-        return made.toDF(*self.names, *([LATE] if keep_late else []))
+        made = kept.observe(OBSERVED, *totals).select("kind", "made")
+        rows = map_in_arrow(made, unpack, out)
+        return rows.toDF(*self.names, *([LATE] if keep_late else []))
 
     def _partitions(self) -> int:
-        return int(self.frame.rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+        return compat.shuffle_partitions(self.frame.rows.sparkSession)
 
     def _labels(self) -> tuple[int, ...]:
         partitions = self._partitions()
@@ -155,7 +157,6 @@ class Stream:
 
     def _packed(self) -> DataFrame:
         from pyspark.sql import functions as F
-        from pyspark.sql import types as T
 
         labels = self._labels()
         keys = self.frame.all_at(self.by)
@@ -163,7 +164,7 @@ class Stream:
         columns = [*self.frame.all_at(self.columns), bucket.cast("int").alias(BUCKET)]
         ahead = self.settings.max_ahead
         kind = self.frame.schema[self.time].dataType
-        if not isinstance(kind, T.DatetimeType):
+        if not compat.is_datetime(kind):
             if ahead not in (None, length_of("max_ahead", MAX_AHEAD)):
                 raise SpanError(
                     "`max_ahead` says how far ahead of the clock an event may be, and numbers have "
@@ -174,7 +175,7 @@ class Stream:
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
         pack = Pack(self._events(), self.time, labels, ahead)
-        return self.frame.rows.select(*columns).mapInArrow(pack, PACKED)
+        return map_in_arrow(self.frame.rows.select(*columns), pack, PACKED)
 
     def _keep(self) -> Any:
         labels = self._labels()
@@ -193,9 +194,7 @@ class Stream:
         settings = self.settings
         assert settings.delay is not None
         keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
-        check_sendable(keep)
-        # Spark asks for a plain function.
-        return lambda key, frames, state: keep(key, frames, state)
+        return sent(self.frame, keep)
 
     def _event(self) -> StructType:
         """What the buckets need of an event."""
