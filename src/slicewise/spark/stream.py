@@ -194,7 +194,7 @@ class Stream:
         settings = self.settings
         assert settings.delay is not None
         keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
-        return sent(self.frame, keep)
+        return sent(self.frame.rows, keep)
 
     def _event(self) -> StructType:
         """What the buckets need of an event."""
