@@ -226,7 +226,11 @@ def test_nothing_is_handed_out_before_the_whole_answer_is_made(emit: Any) -> Non
     query: Any = {"windows": windows, "time": "t", "emit": emit}
     op = sw.Operator(aggs=[sw.agg.sum("x"), Fussy("x")], **query)
     steady = sw.Operator(aggs=[sw.agg.sum("x")], **query)
-    for batch in ({"t": [1, 2, 12], "x": [1.0, 2.0, 4.0]}, {"t": [14, 15], "x": [8.0, 16.0]}):
+    batches: list[dict[str, list[Any]]] = [
+        {"t": [1, 2, 12], "x": [1.0, 2.0, 4.0]},
+        {"t": [14, 15], "x": [8.0, 16.0]},
+    ]
+    for batch in batches:
         Fussy.ready = False
         for one in (op, steady):
             one.process(batch)

@@ -64,7 +64,7 @@ def changing(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[A
     """
 
     @wraps(method)
-    def called(self: Any, *given: P.args, **named: P.kwargs) -> T:
+    def called(self: Any, /, *given: P.args, **named: P.kwargs) -> T:
         guard: Guard = self._guard
         with guard.lock:
             if guard.inside:
@@ -88,7 +88,7 @@ def reading(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
     """Decorates a method that reads its object, and waits for other threads that change it."""
 
     @wraps(method)
-    def called(self: Any, *given: P.args, **named: P.kwargs) -> T:
+    def called(self: Any, /, *given: P.args, **named: P.kwargs) -> T:
         guard: Guard = self._guard
         with guard.lock:
             if not guard.inside:

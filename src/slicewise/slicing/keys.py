@@ -67,7 +67,8 @@ class Keys:
         if self._table is not None:
             return self._table.codes(distinct[0].dictionary_decode())
         known, size = self._codes, self._size
-        codes, new, named = [], [], {}
+        codes, new = [], []
+        named: dict[tuple[Any, ...], int] = {}
         plain = all(map(_hashes, distinct))
         for row, key in enumerate(zip(*(c.to_pylist() for c in distinct), strict=True)):
             if not plain:
