@@ -262,6 +262,8 @@ class Waiting:
         self.keeps = False
         self.kept_from = -INFINITY
         self.prune_at = KEEP_AT_LEAST
+        # Events that an aggregate raised an error for when they waited no longer.
+        self.refused: list[tuple[Batch, int, Exception]] = []
         self._barriers: list[int] = []
 
     def __len__(self) -> int:

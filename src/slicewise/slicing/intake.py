@@ -17,6 +17,7 @@ from slicewise.slicing.late import Late, Verdict
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.parting import part
+from slicewise.slicing.reach import within
 from slicewise.slicing.settings import guessed, skips_null
 from slicewise.slicing.tracks import Track
 from slicewise.slicing.triggers import INFINITY
@@ -40,10 +41,12 @@ def times_of(op: Operator, columns: Columns) -> Times:
         op._time_type = pa.int64()
         return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
     column = columns[op.time]
-    if not pa.types.is_null(column.type):
-        op._time_type = op._time_type or column.type
+    if op._time_type is not None and not pa.types.is_null(column.type):
         check_same_times(op._time_type, column.type, op.time)
-    return usable_times(column, op.time)
+    times = usable_times(column, op.time)
+    if op._time_type is None and not pa.types.is_null(column.type):
+        op._time_type = column.type
+    return within(times, op.reach)
 
 
 def bind(op: Operator, columns: Columns) -> None:
@@ -56,8 +59,8 @@ def bind(op: Operator, columns: Columns) -> None:
     if op._types is None:
         types = {name: columns.type_of(name) for name in needed}
         untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
-        bind_to(op, types | {name: guessed(name, op.aggs, op.windows) for name in untyped})
         op._untyped = untyped
+        bind_to(op, types | {name: guessed(name, op.aggs, op.windows) for name in untyped})
     elif op._untyped:
         _learn(op, columns)
     known = op._types or {}
@@ -70,9 +73,12 @@ def bind(op: Operator, columns: Columns) -> None:
 
 def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
     """Settle the types of columns, and with them how aggregates run."""
-    op._bounds = _bound(op, types)
+    bounds = _bound(op, types)
+    op._guard.begin()
+    op._bounds = bounds
     op._types = types
     arrange(op)
+    op._guard.end()
 
 
 def _bound(op: Operator, types: dict[str, pa.DataType]) -> list[Bound]:
@@ -93,7 +99,9 @@ def _learn(op: Operator, columns: Columns) -> None:
     if not found or not all(skips_null(found, aggregate) for aggregate in op.aggs):
         return
     types = {**(op._types or {}), **found}
-    op._bounds = _bound(op, types)
+    bounds = _bound(op, types)
+    op._guard.begin()
+    op._bounds = bounds
     op._types = types
     op._untyped -= found.keys()
     op._nothing = None
@@ -101,6 +109,7 @@ def _learn(op: Operator, columns: Columns) -> None:
     for track in op._tracks.values():
         track.store.rebind(op._bounds)
     op._waiting.retype(found)
+    op._guard.end()
 
 
 def marks_of(
@@ -128,6 +137,16 @@ def marks_of(
     return marks, usable
 
 
+def readable(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
+    """The events whose keys and values are text, where they are read and should be."""
+    every = any(window.reads is None for window in op.windows)
+    for name in columns if every else op._known.columns:
+        bad = columns.unreadable(name)
+        if bad is not None:
+            usable = ~bad if usable is None else usable & ~bad
+    return usable
+
+
 def within_reach(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
     """The events whose advancing columns can be used too: infinite values reach no instance."""
     for track in op._takers:
@@ -143,12 +162,11 @@ class Intake:
     """Which events of a batch count.
 
     `wanted` marks those that count for every window, all of them if it is `None`. `shares` has, for
-    tracks that take late events too, all that they take; `keys` are the codes, if they are known.
+    tracks that take late events too, all that they take.
     """
 
     wanted: np.ndarray | None = None
     shares: Mapping[Track, np.ndarray] = field(default_factory=dict)
-    keys: np.ndarray | None = None
 
     def counted(self) -> np.ndarray | None:
         """The events that count for any window."""
@@ -167,7 +185,9 @@ class Intake:
         return replace(events, wanted=taken, low=int(chosen.min()), high=int(chosen.max()))
 
 
-def sort_out(op: Operator, given: Times, usable: np.ndarray | None, columns: Columns) -> Intake:
+def sort_out(
+    op: Operator, given: Times, keys: np.ndarray, usable: np.ndarray | None, columns: Columns
+) -> Intake:
     """Which events count for which windows; what is left out is counted and handed out."""
     horizon = op._horizon(op.watermark)
     if usable is None and given.low >= horizon:
@@ -183,24 +203,20 @@ def sort_out(op: Operator, given: Times, usable: np.ndarray | None, columns: Col
     left_out = ~wanted
     found = Intake(wanted)
     if below.any():
-        found = _sort_out_late(op, given.values, wanted, np.flatnonzero(below), columns, left_out)
+        rows = np.flatnonzero(below)
+        # What was not handed out yet can still change, though the watermark may have passed it.
+        late = Late(rows, given.values[rows], keys[rows], columns, op._horizon(op._answered))
+        found = _sort_out_late(op, late, wanted, columns, left_out)
     if left_out.any():
-        op._late.append(columns.table(np.flatnonzero(left_out)))
+        op._late.add(columns.table(np.flatnonzero(left_out)))
     return found
 
 
 def _sort_out_late(
-    op: Operator,
-    times: np.ndarray,
-    wanted: np.ndarray,
-    rows: np.ndarray,
-    columns: Columns,
-    left_out: np.ndarray,
+    op: Operator, late: Late, wanted: np.ndarray, columns: Columns, left_out: np.ndarray
 ) -> Intake:
-    """Find who takes the events in `rows`; `left_out` keeps those that nobody does."""
-    keys = codes_of(op, columns)
-    # What was not handed out yet can still change, though the watermark may have passed it.
-    late = Late(rows, times[rows], keys[rows], columns, op._horizon(op._answered))
+    """Find who takes late events; `left_out` keeps those that came too late for every window."""
+    rows = late.rows
     verdicts: dict[int, Verdict] = {}
     for track in op._tracks.values():
         track.know(len(op._keys))
@@ -214,7 +230,7 @@ def _sort_out_late(
     if len(partly):
         op._stats.late_partly += len(partly)
         by_name = {p.window.name: verdicts[p.number].missed[partly] for p in op._windows}
-        op._late.append(with_missed(columns.table(rows[partly]), by_name))
+        op._late.add(with_missed(columns.table(rows[partly]), by_name))
     shares = {}
     for track in op._tracks.values():
         taken = track.takes(late, verdicts)
@@ -223,12 +239,7 @@ def _sort_out_late(
             share = wanted.copy()
             share[rows[taken]] = True
             shares[track] = share
-    return Intake(wanted, shares, keys)
-
-
-def codes_of(op: Operator, columns: Columns) -> np.ndarray:
-    """The codes of the keys of all rows."""
-    return op._keys.codes([columns.arrow(name) for name in op.by], columns.rows)
+    return Intake(wanted, shares)
 
 
 def with_missed(table: pa.Table, by_name: Mapping[str, np.ndarray]) -> pa.Table:

@@ -71,7 +71,11 @@ def _part(op: Operator) -> None:
             continue
         if id(old) in in_waiting:
             track.store.since = dict(old.store.since)
-            _fill(track, [*waiting.kept, *waiting.batches])
+            _fill(track, waiting.kept)
+            track.refused = []  # they were handed out when the watermark passed them
+            _fill(track, waiting.batches)
+            refused, track.refused = track.refused, []
+            op._waiting.refused = max(op._waiting.refused, refused, key=len)
         else:
             _copy(old, track)
     op._waiting.kept = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.slicing.events import LATEST
 from slicewise.slicing.measures import measure_dtype
+from slicewise.spark import compat
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
 
@@ -22,6 +23,8 @@ BYTES = 1 << 25
 # How many rows a batch of results has at most.
 ROWS_OUT = 1 << 16
 DAY = 86_400_000_000
+# How texts are compared that have no collation of their own: byte by byte.
+PLAIN = "UTF8_BINARY"
 
 NTZ_MICROSECONDS = (
     "cast(cast(cast({} - timestamp_ntz'1970-01-01 00:00:00' as interval second) "
@@ -41,9 +44,79 @@ def col(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def checked(frame: DataFrame, wanted: Sequence[str]) -> None:
+class Frame:
+    """A DataFrame whose columns travel by position, so that no name of theirs meets one of ours.
+
+    In `rows` they are called `c0`, `c1` and so on. `names` are the user's; `columns` and `schema`
+    are the same with names that differ, for where a table needs them.
+    """
+
+    def __init__(self, given: DataFrame) -> None:
+        from pyspark.sql.types import StructField, StructType
+
+        self.names: list[str] = given.columns
+        self.columns = distinct(self.names)
+        self.schema = StructType(
+            [
+                StructField(name, field.dataType, field.nullable, field.metadata)
+                for name, field in zip(self.columns, given.schema.fields, strict=True)
+            ]
+        )
+        self.rows = given.toDF(*(f"c{k}" for k in range(len(self.names))))
+        self.is_streaming: bool = given.isStreaming
+        self._places = {name: f"c{k}" for k, name in enumerate(self.columns)}
+
+    def place(self, name: str) -> str:
+        """What a column is called in `rows`."""
+        return self._places[name]
+
+    def at(self, name: str) -> Column:
+        """A column of `rows`."""
+        from pyspark.sql import functions as F
+
+        return F.col(self._places[name])
+
+    def all_at(self, names: Iterable[str]) -> list[Column]:
+        """Several columns of `rows`."""
+        return [self.at(name) for name in names]
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Names of which those that came before are numbered.
+
+    >>> distinct(["k", "x", "x", "X"])
+    ['k', 'x', 'x (2)', 'X']
+    """
+    given = list(names)
+    found: list[str] = []
+    for name in given:
+        number, other = 1, name
+        while other in found or (number > 1 and other in given):
+            number += 1
+            other = f"{name} ({number})"
+        found.append(other)
+    return found
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """A name of ours that none of a user's is.
+
+    >>> unused("__place", ["k", "__place"])
+    '__place_'
+    """
+    known = set(taken)
+    while name in known:
+        name += "_"
+    return name
+
+
+def checked(frame: Frame, wanted: Sequence[str]) -> None:
     """Refuse columns that are not there and names that mean two columns."""
-    known = frame.columns
+    check_names(frame.names, wanted)
+
+
+def check_names(known: Sequence[str], wanted: Sequence[str]) -> None:
+    """The same for names."""
     check_columns(known, wanted)
     for name in wanted:
         if known.count(name) > 1:
@@ -53,7 +126,7 @@ def checked(frame: DataFrame, wanted: Sequence[str]) -> None:
             )
 
 
-def arrow_types(frame: DataFrame, names: Iterable[str]) -> dict[str, pa.DataType]:
+def arrow_types(frame: Frame, names: Iterable[str]) -> dict[str, pa.DataType]:
     """The Arrow types with which columns reach Python."""
     return {name: arrow_type(name, frame.schema[name].dataType) for name in names}
 
@@ -61,10 +134,9 @@ def arrow_types(frame: DataFrame, names: Iterable[str]) -> dict[str, pa.DataType
 def arrow_type(name: str, kind: DataType) -> pa.DataType:
     """The Arrow type of a column; refuses those that Arrow has no equal of."""
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_type
 
     try:
-        return to_arrow_type(kind, timezone="UTC")
+        return compat.to_arrow_type(kind)
     except PySparkException as error:
         raise ColumnTypeError(
             f"The column {name!r} holds {kind.simpleString()}, which cannot be sent to Python as "
@@ -92,19 +164,25 @@ def spark_type(name: str, kind: pa.DataType) -> DataType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of a function whose results have this schema."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")
+    return compat.to_arrow_schema(schema)
 
 
-def check_keys(frame: DataFrame, by: Sequence[str]) -> None:
-    """Refuse keys that Spark cannot compare."""
+def check_keys(frame: Frame, by: Sequence[str]) -> None:
+    """Refuse keys that Spark cannot compare, or compares otherwise than by what they hold."""
     for name in by:
         kind = frame.schema[name].dataType
         if not _compared(kind):
             raise ColumnTypeError(
                 f"Keys are compared, which Spark cannot do with maps and variants; {name!r} holds "
                 f"{kind.simpleString()}. Use one of its fields, or a text made of it."
+            )
+        if collated := _collations(kind):
+            raise ColumnTypeError(
+                f"Keys are the same when they hold the same, and texts with the collation "
+                f"{collated[0]} are the same to Spark when they do not; {name!r} holds "
+                f"{kind.simpleString()}. Make it plain text first: `F.collate({name!r}, "
+                f"'{PLAIN}')` tells all apart, and `F.lower` of that has one form for upper and "
+                "lower case."
             )
 
 
@@ -118,16 +196,28 @@ def _compared(kind: DataType) -> bool:
     return not isinstance(kind, MapType | VariantType)
 
 
-def microseconds(frame: DataFrame, name: str) -> Column:
+def _collations(kind: DataType) -> list[str]:
+    """The collations in a type by which Spark takes texts for the same that differ."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    if isinstance(kind, ArrayType):
+        return _collations(kind.elementType)
+    if isinstance(kind, StructType):
+        return [name for field in kind for name in _collations(field.dataType)]
+    found = getattr(kind, "collation", PLAIN)
+    return [] if found == PLAIN else [found]
+
+
+def microseconds(frame: Frame, name: str) -> Column:
     """The time column as a bigint, in microseconds unless it holds numbers; null if unusable."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    kind, column = frame.schema[name].dataType, col(name)
+    kind, column = frame.schema[name].dataType, frame.at(name)
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, T.TimestampNTZType):
-        return F.expr(NTZ_MICROSECONDS.format(quoted(name)))
+        return F.expr(NTZ_MICROSECONDS.format(frame.place(name)))
     if isinstance(kind, T.DateType):
         return F.unix_date(column).cast("bigint") * DAY
     if isinstance(kind, T.IntegralType):
@@ -139,7 +229,7 @@ def microseconds(frame: DataFrame, name: str) -> Column:
     raise time_error(name, kind)
 
 
-def check_time(frame: DataFrame, name: str) -> None:
+def check_time(frame: Frame, name: str) -> None:
     """Refuse a time column that holds no times."""
     from pyspark.sql import types as T
 
@@ -164,7 +254,7 @@ def time_error(name: str, kind: DataType) -> ColumnTypeError:
     )
 
 
-def tie_breakers(frame: DataFrame, names: Iterable[str], known: set[str]) -> list[str]:
+def tie_breakers(frame: Frame, names: Iterable[str], known: set[str]) -> list[str]:
     """Columns other than `known` that rows can be sorted by: a DataFrame has no order of its own.
 
     Rows that agree in all of them are the same to every aggregate.
@@ -180,9 +270,7 @@ def tie_breakers(frame: DataFrame, names: Iterable[str], known: set[str]) -> lis
     return found
 
 
-def bounds_type(
-    frame: DataFrame, time: str, windows: Sequence[Window], *, timed: bool
-) -> pa.DataType:
+def bounds_type(frame: Frame, time: str, windows: Sequence[Window], *, timed: bool) -> pa.DataType:
     """The type of `start` and `end`: that of the time column when all windows measure time."""
     import pyarrow as pa
 

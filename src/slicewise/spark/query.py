@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns
 from slicewise.codegen.methods import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, CapabilityError, ColumnTypeError
+from slicewise.spark.frames import unused
+from slicewise.verbs import listed
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -59,6 +61,14 @@ class Query:
         """The query with one of its aggregates."""
         made = self.definitions[self.aggs.index(agg)]
         return replace(self, aggs=(agg,), definitions=(made,))
+
+    def named(self, table: pa.Table) -> pa.Table:
+        """The table with the names of its columns, which travel by position as in `types`.
+
+        What comes behind them is ours.
+        """
+        own = [unused(name, self.types) for name in table.column_names[len(self.types) :]]
+        return table.rename_columns([*self.types, *own])
 
     def read(self, table: pa.Table) -> pa.Table:
         """The table with the types that the aggregates were bound to: time zones may differ.
@@ -137,10 +147,10 @@ def _sample(kind: pa.DataType, number: int) -> Any:
     raise ColumnTypeError(f"There is no made-up value of {kind}.")
 
 
-def check_sendable(task: Any) -> None:
-    """Refuse what cannot be pickled, now and not in the middle of a job."""
+def pickled_task(task: Any) -> bytes:
+    """A task as it is sent to workers; refuses what cannot be pickled, before any job."""
     try:
-        pickled(task)
+        return pickled(task)
     except Exception as error:
         culprit = _culprit(task)
         raise CapabilityError(
@@ -150,14 +160,14 @@ def check_sendable(task: Any) -> None:
 
 
 def _culprit(task: Any) -> str:
-    query = task.keeper.query if hasattr(task, "keeper") else task.query
-    for what, items in (("The aggregate", query.aggs), ("The window", query.windows)):
-        for item in items:
+    query = getattr(getattr(task, "keeper", task), "query", task)
+    for what, name in (("The aggregate", "aggs"), ("The window", "windows")):
+        for item in listed(getattr(query, name, None) or ()):
             try:
                 pickled(item)
             except Exception:
-                name = item.output if isinstance(item, Aggregate) else item.name
-                return f"{what} {name!r}"
+                known = item.output if isinstance(item, Aggregate) else item.name
+                return f"{what} {known!r}"
     return "The query"
 
 

@@ -32,6 +32,10 @@ class Window:
         """The columns that decide which events an instance holds, beside time; `None`: any."""
         return ()
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        """The first and the last time of events all of whose instances lie in `[low, high]`."""
+        return low, high
+
     @property
     def joins_within(self) -> int | None:
         """How near an event has to be to an open instance to join it.
