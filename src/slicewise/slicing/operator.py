@@ -90,8 +90,9 @@ class Stats:
     advancing column fell behind what its key had reached for good: windows over that column leave
     them out, the others do not. `slices` and `stored_rows` are kept when `op.stats` is asked for;
     rows that wait for the watermark, or stay for late ones to come between them, are among them.
-    `combines` has those of a merger given as `merger=` too, and each `invert` that it makes. `late_forgotten`
-    counts refused events that `op.late` no longer has, since there were more than `max_late`.
+    `combines` has those of a merger given as `merger=` too, and each `invert` that it makes.
+    `late_forgotten` counts refused events that `op.late` no longer has, since there were more than
+    `max_late`.
     """
 
     events: int = 0

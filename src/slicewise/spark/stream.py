@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import ColumnError, SpanError
+from slicewise.names import missed_name
 from slicewise.slicing.settings import as_lateness
 from slicewise.spark import compat
 from slicewise.spark.frames import Frame, arrow_schema, conformed
@@ -22,6 +23,7 @@ from slicewise.spark.keeping import (
     FORMAT,
     MADE,
     METRICS,
+    PARTLY,
     RESULTS,
     STATE,
     KeepBuckets,
@@ -99,7 +101,8 @@ class Stream:
     """A streaming DataFrame on its way through the buckets.
 
     `rows` is the schema of what comes out, without the late output, and `names` are the names that
-    it has; `columns` are those that the buckets need of the events.
+    it has; `columns` are those that the buckets need of the events. With `missed` the late output
+    has the names of the windows that missed an event.
     """
 
     frame: Frame
@@ -111,6 +114,7 @@ class Stream:
     names: Sequence[str]
     settings: Settings
     about: dict[str, Any]
+    missed: bool = False
 
     def run(self) -> DataFrame:
         """What comes out, when the stream is started."""
@@ -189,7 +193,7 @@ class Stream:
             # Other labels would be other buckets.
             "spark.sql.shuffle.partitions": self._partitions() if len(labels) > 1 else None,
             "schema": self.rows.json(),
-            "late": self._event().json() if self.settings.keep_late else None,
+            "late": self._late().json() if self.settings.keep_late else None,
         }
         settings = self.settings
         assert settings.delay is not None
@@ -208,8 +212,18 @@ class Stream:
 
         found = [StructField(f.name, f.dataType) for f in self.rows.fields]
         if self.settings.keep_late:
-            found.append(StructField(LATE, self._event()))
+            found.append(StructField(LATE, self._late()))
         return StructType(found)
+
+    def _late(self) -> StructType:
+        """The columns of an event, and the names of the windows that missed it."""
+        from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+        event = self._event()
+        if not self.missed:
+            return event
+        names = StructField(missed_name(event.names), ArrayType(StringType()))
+        return StructType([*event.fields, names])
 
 
 def batch_time() -> Column:
@@ -247,8 +261,11 @@ class Unpack:
             table = to_table([piece], self.made)
             known = dict(zip(table.column_names, table.columns, strict=True))
         else:
-            assert kind == DROPPED
-            table = to_table([piece], self.events)
+            assert kind in (DROPPED, PARTLY)
+            late = pa.schema(self.schema.field(LATE).type.fields)
+            table = to_table([piece], late if kind == PARTLY else self.events)
+            for field in list(late)[table.num_columns :]:
+                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
             known = {name: table.column(name) for name in self.by}
             known[LATE] = table.to_struct_array().combine_chunks()
         missing = (f for f in self.schema if f.name not in known)
