@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
 SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials")
+# Those that earlier releases did not have.
+NEWER = ("order",)
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 
@@ -69,7 +71,7 @@ def snapshot(op: Operator) -> bytes:
         ],
         "aggs": [aggregate_described(aggregate) for aggregate in op.aggs],
         "by": op.by[0] if op._by_one else list(op.by),
-        **{name: getattr(op, name) for name in SETTINGS},
+        **{name: getattr(op, name) for name in (*SETTINGS, *NEWER)},
         "clock": op.time is None and op._clock is not wall_clock,
         "counters": {name: getattr(op, name) for name in COUNTERS},
         "stats": asdict(op.stats),
@@ -114,6 +116,7 @@ def restore(
         by=header["by"] or None,
         clock=clock,
         **{name: header[name] for name in SETTINGS},
+        **{name: header[name] for name in NEWER if name in header},
     )
     op._windows = [
         Placed(one["number"], window, one["since"])
@@ -145,7 +148,7 @@ def get_events(op: Operator, source: BlobReader) -> None:
         if isinstance(track, OrderTrack):
             op._waiting.separate(track.after)
     if op._waiters:
-        types = {name: (op._types or {})[name] for name in op._aggregated()}
+        types = {name: (op._types or {})[name] for name in op._kept()}
         get_waiting(op._waiting, source.header["waiting"], types, source, single=not op.by)
 
 
@@ -282,6 +285,9 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
         "evict_at": track.evict_at,
         "store": _put_store(track.store, slots, out),
     }
+    ties = track.tie_order.table(slots)
+    if ties is not None:
+        node["ties"] = out.put_bytes(table_bytes(ties))
     if isinstance(track, MeasureTrack):
         node["settled"] = out.put(of_keys(track.settled, live, BEGINNING))
     if isinstance(track, RowTrack):
@@ -328,6 +334,8 @@ def _get_track(
     track.evict_at = node["evict_at"]
     (get_store or _get_store)(track.store, node["store"], count, source)
     track.store.set_eager(eager=track.store.tree is not None)
+    if "ties" in node:
+        track.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(track, MeasureTrack):
         track._admit()
         track.settled[:keys] = source.get(node["settled"])
