@@ -49,9 +49,7 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
-SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials")
-# Those that earlier releases did not have.
-NEWER = ("order",)
+SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials", "order")
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 
@@ -71,7 +69,7 @@ def snapshot(op: Operator) -> bytes:
         ],
         "aggs": [aggregate_described(aggregate) for aggregate in op.aggs],
         "by": op.by[0] if op._by_one else list(op.by),
-        **{name: getattr(op, name) for name in (*SETTINGS, *NEWER)},
+        **{name: getattr(op, name) for name in SETTINGS},
         "clock": op.time is None and op._clock is not wall_clock,
         "counters": {name: getattr(op, name) for name in COUNTERS},
         "stats": asdict(op.stats),
@@ -115,8 +113,8 @@ def restore(
         aggs=chosen("aggs", header["aggs"], aggs, aggregate_described, aggregate_of, _output),
         by=header["by"] or None,
         clock=clock,
-        **{name: header[name] for name in SETTINGS},
-        **{name: header[name] for name in NEWER if name in header},
+        # Earlier releases have had fewer.
+        **{name: header[name] for name in SETTINGS if name in header},
     )
     op._windows = [
         Placed(one["number"], window, one["since"])

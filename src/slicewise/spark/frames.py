@@ -76,6 +76,10 @@ class Frame:
 
         return F.col(self._places[name])
 
+    def selected(self, names: Iterable[str], rows: DataFrame) -> DataFrame:
+        """Columns of some of the rows, under their own names."""
+        return rows.select(*(self.at(name).alias(name) for name in names))
+
     def sorted_by(self, names: Iterable[str]) -> list[Column]:
         """Columns of `rows` to sort by, texts by their bytes as Python does."""
         kinds = [(self.at(name), self.schema[name].dataType) for name in names]
