@@ -124,7 +124,7 @@ def test_order_takes_columns_that_there_are_and_not_a_promise_of_order() -> None
         sw.windowed(table, windows=sw.tumbling(5), order="y", **query)
     with pytest.raises(ColumnError, match="There is no column 'y'"):
         sw.rolling(table, over=5, order="y", **query)
-    with pytest.raises(CapabilityError, match=r"`ordered=True` events come in their order.*Leave"):
+    with pytest.raises(CapabilityError, match=r"`ordered=True` promises .*Leave one"):
         sw.Operator(windows=[sw.tumbling(5)], order="x", ordered=True, **query)
 
 

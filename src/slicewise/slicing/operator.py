@@ -143,9 +143,9 @@ class Operator:
         self.order = names(order)
         if ordered and self.order:
             raise CapabilityError(
-                "With `ordered=True` events come in their order, those of equal time too, and "
-                f"`order` says what that is where they do not; given: order={order!r}. Leave one "
-                "of them out."
+                "`ordered=True` promises that events come in their order, those of equal time too, "
+                f"so there is nothing for `order` to decide; given: order={order!r}. Leave one of "
+                "them out."
             )
         self.lateness = as_lateness(lateness)
         self.merger = merger
