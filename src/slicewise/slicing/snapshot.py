@@ -49,7 +49,10 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
-SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials", "order")
+SETTINGS = (
+    *("time", "lateness", "emit", "ordered", "order"),
+    *("merger", "store", "partials", "max_late"),
+)
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 
@@ -57,7 +60,9 @@ def snapshot(op: Operator) -> bytes:
     """All that an operator knows."""
     from slicewise.slicing.settings import wall_clock
 
+    op._guard.begin()
     _compact(op)
+    op._guard.end()
     out = BlobWriter()
     live = live_keys(op)
     codes = codes_of(live, len(op._keys))
@@ -74,7 +79,7 @@ def snapshot(op: Operator) -> bytes:
         "counters": {name: getattr(op, name) for name in COUNTERS},
         "stats": asdict(op.stats),
         "types": _put_types(op, out),
-        "late": [out.put_bytes(table_bytes(table)) for table in op._late],
+        "late": [out.put_bytes(table_bytes(table)) for table in op._late.tables],
         "keys": _put_keys(op._keys, live, out),
         "dirty": out.put(codes[dirty]),
         "emitted": _put_emitted(op._emitted, codes, out),
@@ -113,8 +118,7 @@ def restore(
         aggs=chosen("aggs", header["aggs"], aggs, aggregate_described, aggregate_of, _output),
         by=header["by"] or None,
         clock=clock,
-        # Earlier releases have had fewer.
-        **{name: header[name] for name in SETTINGS if name in header},
+        **{name: header[name] for name in SETTINGS if name in header},  # older ones have fewer
     )
     op._windows = [
         Placed(one["number"], window, one["since"])
@@ -156,7 +160,8 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     op._floor = header["floor"]
     op._answered = header.get("answered", op.watermark)
     op._stats = type(op._stats)(**header["stats"])
-    op._late = [table_of(source.get_bytes(place)) for place in header["late"]]
+    op._late.tables = [table_of(source.get_bytes(place)) for place in header["late"]]
+    op._late.forgotten = op._stats.late_forgotten
     op._emitted = _get_emitted(header["emitted"], source)
     _get_keys(op._keys, header["keys"], source)
     look_again(op)
@@ -183,6 +188,7 @@ def _compact(op: Operator) -> None:
     for track in op._tracks.values():
         track.evict_at = 0
         track.evict(horizon)
+        _ = track.runs  # brings slices that are kept by time into the order of keys
     op._emitted.pruned_at = 0
     op._prune(horizon)
 

@@ -51,6 +51,7 @@ class KeepWindows(Keeper):
             lateness=self.lateness,
             emit=self.emit,
             order=query.order,
+            max_late=None,  # they are taken in every micro-batch
         )
 
 
