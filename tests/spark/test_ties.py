@@ -110,6 +110,15 @@ def test_rule_13_ties_are_the_same_for_rows_that_roll(
     assert_same(by_id([*ran.rows, *drained(tmp_path / "out")]), expected)
 
 
+def test_rule_13_texts_that_a_collation_takes_for_the_same_are_ordered_too(spark: Any) -> None:
+    texts = spark.createDataFrame([(1, text) for text in "bAaB"], "t int, s string")
+    collated = texts.selectExpr("t", "s collate UTF8_LCASE as s")
+    for partitions in (1, 4):
+        query: Any = {"time": "t", "aggs": sw.agg.collect("s")}
+        found = sw.windowed(collated.repartition(partitions), windows=sw.tumbling(5), **query)
+        assert [row["s_collect"] for row in found.collect()] == [["A", "B", "a", "b"]]
+
+
 def test_columns_that_cannot_be_sorted_do_not_order(spark: Any) -> None:
     frame = spark.sql("select 1 as t, 2 as x, map('a', 1) as m")
     query: Any = {"time": "t", "aggs": sw.agg.first("x"), "order": ["x", "m"]}
