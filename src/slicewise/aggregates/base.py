@@ -320,7 +320,25 @@ def objects_column(values: list[Any], kind: pa.DataType | None) -> Column:
     """A column of Python values; its type is inferred when `kind` is `None`."""
     import pyarrow as pa
 
-    return Column.from_arrow(pa.array(values, type=kind))
+    single = None if kind is None else _single(kind)
+    array = pa.array(values, type=single)
+    return Column.from_arrow(array if single == kind else array.cast(kind))
+
+
+def _single(kind: pa.DataType) -> pa.DataType:
+    """The type with floats of single precision for those of half precision.
+
+    Not every release of Arrow makes half precision of Python's floats.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_list(kind):
+        return pa.list_(_single(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_single(field.type)) for field in kind])
+    return kind
 
 
 def read(
