@@ -32,7 +32,7 @@ class CapabilityError(SlicewiseError, TypeError):
 
 
 class ColumnError(SlicewiseError, KeyError):
-    """A column that is not there."""
+    """A column that is not there, or a name that several columns have."""
 
     def __str__(self) -> str:
         # KeyError would show the message in quotes.
@@ -49,6 +49,10 @@ class OrderError(SlicewiseError, ValueError):
 
 class SnapshotError(SlicewiseError, ValueError):
     """A snapshot that cannot be read, or that belongs to other windows or aggregates."""
+
+
+class TornError(SlicewiseError, RuntimeError):
+    """An operator of which a call was cut short; it has to be restored from a snapshot."""
 
 
 class EmptyWindowError(SlicewiseError, IndexError):

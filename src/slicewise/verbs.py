@@ -96,7 +96,8 @@ def rolling(
         free,
         nan_is_null=table.nan_is_null,
     )
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free)
+    like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
+    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
     return made
 
 
@@ -171,6 +172,7 @@ def windowed(
     check_columns(table.names, [*needed])
     # Windows with a condition or logic of the user's own may look at any column.
     wanted = table.names if None in reads else [*needed]
+    check_columns(table.names, wanted)
     found, bad = windowed_table(
         {name: table.arrow(name) for name in wanted},
         by=keys,
@@ -185,7 +187,8 @@ def windowed(
             BadRowsWarning,
             stacklevel=2,
         )
-    made: Data = table.made(found)
+    like = {key: key for key in keys} | picked_from(chosen)
+    made: Data = table.made(found, like)
     return made
 
 
@@ -330,12 +333,22 @@ def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
     return chosen
 
 
+def picked_from(aggs: Sequence[Aggregate]) -> dict[str, str]:
+    """The outputs whose values are picked from a column, with that column."""
+    return {a.output: a.columns[a.picks] for a in aggs if a.picks is not None}
+
+
 def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
-    """Raise `ColumnError` for the first name that is no column."""
+    """Raise `ColumnError` for the first name that is no column, or that several columns have."""
     from difflib import get_close_matches
 
     for name in wanted:
         if name in known:
+            if (count := list(known).count(name)) > 1:
+                raise ColumnError(
+                    f"The table has {count} columns named {name!r}, so it is not clear which one "
+                    "is meant. Rename them, or leave one out."
+                )
             continue
         close = get_close_matches(str(name), [str(k) for k in known], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""

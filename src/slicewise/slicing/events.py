@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from slicewise.codegen.kernel import kernel
-from slicewise.columns import Column
+from slicewise.columns import Column, has_text, plain_type, without_views
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.slicing.runs import run
 
@@ -49,6 +50,7 @@ class Columns(Mapping[str, Column]):
         raw = self._raw.get(name)
         if name in self._made or not isinstance(raw, pa.Array | pa.ChunkedArray):
             return self[name].to_arrow()
+        raw = without_views(raw)
         if isinstance(raw, pa.ChunkedArray):
             raw = raw.unify_dictionaries().combine_chunks()
         return raw
@@ -60,7 +62,7 @@ class Columns(Mapping[str, Column]):
         raw = self._raw.get(name)
         if name in self._made or not isinstance(raw, pa.Array | pa.ChunkedArray):
             return self[name].type
-        kind = raw.type
+        kind = plain_type(raw.type)
         return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     def __iter__(self) -> Any:
@@ -73,12 +75,60 @@ class Columns(Mapping[str, Column]):
         """Let `column` stand for the one of that name."""
         self._made[name] = column
 
+    def unreadable(self, name: str) -> np.ndarray | None:
+        """Which rows have texts that are no UTF-8, which are null from here on; `None`: none."""
+        import pyarrow as pa
+
+        raw = self._raw.get(name)
+        if not isinstance(raw, pa.Array | pa.ChunkedArray) or not has_text(raw.type):
+            return None
+        try:
+            raw.validate(full=True)
+            return None
+        except pa.ArrowInvalid:
+            plain = without_views(raw)
+            if pa.types.is_dictionary(plain.type):
+                plain = plain.cast(plain.type.value_type)
+        rows = np.array([_is_unreadable(value) for value in plain], np.bool_)
+        kept = plain.filter(pa.array(~rows)).to_pylist()
+        values = np.empty(len(rows), object)
+        values[~rows] = np.fromiter(kept, object, len(kept))
+        valid = ~rows & plain.is_valid().to_numpy(zero_copy_only=False)
+        self._made[name] = Column(values, valid, plain.type)
+        return rows
+
     def table(self, rows: np.ndarray) -> pa.Table:
         """Some rows, with all their columns."""
         import pyarrow as pa
 
-        names = list(self._raw)
-        return pa.table({name: self[name].take(rows).to_arrow() for name in names})
+        return pa.table({name: self._taken(name, rows) for name in self._raw})
+
+    def _taken(self, name: str, rows: np.ndarray) -> pa.Array | pa.ChunkedArray:
+        import pyarrow as pa
+
+        raw = self._raw[name]
+        if isinstance(raw, pa.Array | pa.ChunkedArray) and has_text(raw.type):
+            # As it came: texts need not be read to be handed out.
+            plain = without_views(raw).take(pa.array(rows))
+            return plain.cast(plain.type.value_type) if _is_dictionary(plain) else plain
+        return self[name].take(rows).to_arrow()
+
+
+def _is_dictionary(array: pa.Array | pa.ChunkedArray) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(array.type))
+
+
+def _is_unreadable(value: pa.Scalar) -> bool:
+    """Whether there is a text in a value that is no UTF-8."""
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return True
+    except (ValueError, OverflowError):
+        return False  # a time that Python does not know
+    return False
 
 
 def raw_columns(batch: Any) -> dict[str, Any]:
@@ -88,8 +138,10 @@ def raw_columns(batch: Any) -> dict[str, Any]:
     if isinstance(batch, Mapping):
         return dict(batch)
     if isinstance(batch, pa.RecordBatch | pa.Table):
+        check_unique(batch.column_names)
         return dict(zip(batch.column_names, batch.columns, strict=True))
     if hasattr(batch, "__arrow_c_stream__"):
+        check_unique(getattr(batch, "columns", ()))
         try:
             table = pa.table(batch)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -107,6 +159,17 @@ def raw_columns(batch: Any) -> dict[str, Any]:
         "A batch is a dict of columns, an Arrow, pandas or polars table, or rows as dicts; given: "
         f"{type(batch).__name__}."
     )
+
+
+def check_unique(names: Iterable[Any]) -> None:
+    """Refuse a batch in which a name stands for several columns."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        shown = ", ".join(map(repr, twice))
+        raise ColumnError(
+            f"Each column of a batch has a name of its own; several are named {shown}. Rename "
+            "them, or leave out what is not needed."
+        )
 
 
 def column_of(name: str, values: Any) -> Column:

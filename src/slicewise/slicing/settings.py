@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.base import Aggregate, type_of_nulls
 from slicewise.errors import AggregateError, CapabilityError, ColumnError, SpanError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.partials import TECHNIQUES
@@ -173,15 +173,10 @@ def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -
     """
     import pyarrow as pa
 
-    takers = {
-        a.takes[min(k, len(a.takes) - 1)]
-        for a in aggs
-        for k, c in enumerate(a.columns)
-        if c == column
-    }
-    if not takers and any(getattr(window, "when", None) == column for window in windows):
+    read = any(column in aggregate.columns for aggregate in aggs)
+    if not read and any(getattr(window, "when", None) == column for window in windows):
         return pa.bool_()
-    return pa.string() if "strings" in takers else pa.float64()
+    return type_of_nulls(column, aggs)
 
 
 def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:

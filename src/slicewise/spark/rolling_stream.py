@@ -287,10 +287,11 @@ def rolling_stream(
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
     settings = Settings.of(*more)
     asked = Rolling.of(frame, by, time, over, aggs)
-    settings = settings.behind(frame.schema[time])
+    settings = settings.behind(asked.frame.schema[time])
     made = arrow_schema(asked.schema)
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
     about = {"verb": "rolling"}
+    events, rows = asked.frame, asked.schema
     return Stream(
-        frame, asked.query.by, time, frame.columns, keeper, asked.schema, settings, about
+        events, asked.query.by, time, events.columns, keeper, rows, asked.names, settings, about
     ).run()

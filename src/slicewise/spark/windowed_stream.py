@@ -50,6 +50,7 @@ class KeepWindows(Keeper):
             by=query.by,
             lateness=self.lateness,
             emit=self.emit,
+            max_late=None,  # they are taken in every micro-batch
         )
 
 
@@ -112,13 +113,15 @@ def windowed_stream(
     # An operator refuses what cannot be emitted so.
     checked = Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit)
     asked = Windowed.of(frame, by, time, windows, aggs)
-    settings = settings.behind(frame.schema[time])
+    settings = settings.behind(asked.frame.schema[time])
     rows = emitted(asked.schema, emit)
     keeper = KeepWindows(asked.query, arrow_schema(rows), checked.lateness, emit)
-    columns = frame.columns if settings.keep_late else asked.columns
+    columns = asked.frame.columns if settings.keep_late else asked.columns
     about = {"verb": "windowed", "emit": emit}
     query = asked.query
-    return Stream(frame, query.by, time, columns, keeper, rows, settings, about).run()
+    return Stream(
+        asked.frame, query.by, time, columns, keeper, rows, rows.names, settings, about
+    ).run()
 
 
 def emitted(schema: StructType, emit: str) -> StructType:
