@@ -650,13 +650,17 @@ class Operator:
         windows: Iterable[Window] | None = None,
         aggs: Iterable[Aggregate] | None = None,
         clock: Callable[[], int] | None = None,
+        trusted: bool = False,
     ) -> Operator:
         """An operator that goes on where the one of the snapshot stopped.
 
-        Windows and aggregates that cannot be found by the name of their class or function, such
-        as a condition that is a lambda, are given again, all of them as they were. A clock of
-        one's own is given again too.
+        Windows and aggregates that cannot be found by the name of their class are given again, all
+        of them as they were: those whose class is not imported here, and those with a function,
+        such as a condition that is a lambda. A clock of one's own is given again too. Bytes run no
+        code unless they are `trusted`: then functions are found by their names as well, modules
+        are imported, and pickled values are read. A snapshot has pickled values only where states
+        are more than plain ones.
         """
         from slicewise.slicing.snapshot import restore
 
-        return restore(cls, blob, windows=windows, aggs=aggs, clock=clock)
+        return restore(cls, blob, windows=windows, aggs=aggs, clock=clock, trusted=trusted)
