@@ -55,6 +55,7 @@ class KeepWindows(Keeper):
             by=query.by,
             lateness=self.lateness,
             emit=self.emit,
+            order=query.order,
             max_late=None,  # they are taken in every micro-batch
         )
 
@@ -110,6 +111,7 @@ def windowed_stream(
     aggs: Any,
     lateness: Any,
     emit: Any,
+    order: str | Sequence[str] | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The windows of a stream; see `sw.windowed`."""
@@ -117,7 +119,7 @@ def windowed_stream(
     emit = emit or "on_close"
     # An operator refuses what cannot be emitted so.
     checked = Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit)
-    asked = Windowed.of(frame, by, time, windows, aggs)
+    asked = Windowed.of(frame, by, time, windows, aggs, order)
     settings = settings.behind(asked.frame.schema[time])
     rows = emitted(asked.schema, emit)
     keeper = KeepWindows(asked.query, arrow_schema(rows), checked.lateness, emit)
