@@ -25,6 +25,7 @@ from slicewise.slicing.events import names as names_of
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
+from slicewise.slicing.reach import reach_of
 from slicewise.slicing.settings import measures_other
 from slicewise.spark import native, series
 from slicewise.spark.frames import (
@@ -38,6 +39,7 @@ from slicewise.spark.frames import (
     microseconds,
     spark_type,
     tie_breakers,
+    within_reach,
 )
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
@@ -268,7 +270,9 @@ class Windowed:
         """The rows of each key, or of each slice of a key, in one partition and sorted by time."""
         query = self.query
         if self.way == "sliced":
-            begin = native.slice_start(microseconds(self.frame, query.time), query.windows)
+            reach = reach_of(query.windows, query.types[query.time])
+            times = within_reach(microseconds(self.frame, query.time), reach)
+            begin = native.slice_start(times, query.windows)
             # Rows without a slice are in no window, and would all go to one task.
             keys = self.frame.all_at(query.by)
             rows = self._rows().where(begin.isNotNull()).repartition(*keys, begin)

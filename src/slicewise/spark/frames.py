@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.slicing.events import LATEST
 from slicewise.slicing.measures import measure_dtype
+from slicewise.slicing.reach import EVER, Reach
 from slicewise.spark import compat
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
@@ -240,6 +241,13 @@ def microseconds(frame: Frame, name: str) -> Column:
         usable = (F.abs(column) < float(LATEST)) & (F.floor(column).cast("double") == column)
         return F.when(usable, column.cast("bigint"))
     raise time_error(name, kind)
+
+
+def within_reach(time: Column, reach: Reach) -> Column:
+    """The same times in microseconds; those out of reach are null, as unusable ones are."""
+    from pyspark.sql import functions as F
+
+    return time if reach == EVER else F.when(time.between(*reach), time)
 
 
 def check_time(frame: Frame, name: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.forgiving import forgiving
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.reach import Reach, reach_of
 from slicewise.slicing.resume import resume
 from slicewise.spark.batch import Windowed
 from slicewise.spark.blame import is_about_events
@@ -30,6 +31,10 @@ class KeepWindows(Keeper):
     made: pa.Schema
     lateness: int
     emit: Any
+
+    @property
+    def sayable(self) -> Reach:
+        return reach_of(self.query.windows, self.query.types[self.query.time])
 
     def fresh(self) -> Kept:
         return WindowsKept(self._operator(), self)
