@@ -93,6 +93,7 @@ def _copy(old: Track, track: Track) -> None:
     track.runs, track.store = runs, old.store.copied(runs)
     if isinstance(old, RowTrack) and isinstance(track, RowTrack):
         track.anchors = {n: old.anchors[n].copy() for n in old.anchors}
+        track.tie_order = old.tie_order.copied()
     if isinstance(old, SessionTrack) and isinstance(track, FreeTrack):
         edges = track.edges
         bounds = (edges.none, edges.steps, edges.phases, edges.singles)
