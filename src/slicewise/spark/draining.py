@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +22,27 @@ from slicewise.spark.compat import check_spark
 from slicewise.spark.frames import arrow_schema, conformed
 from slicewise.spark.keeping import FORMAT
 from slicewise.spark.sending import map_in_arrow
-from slicewise.spark.stream import LATE
+from slicewise.spark.stream import LATE, OBSERVED
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-DESCRIBED = "windows string, aggs string"
+# Spark's name of the operator that keeps the buckets.
+OPERATOR = "applyInPandasWithState"
+
+DESCRIBED = "about string, windows string, aggs string"
 
 
-def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any = None) -> Any:
+def drain(
+    checkpoint: Any,
+    *,
+    windows: Any = None,
+    aggs: Any = None,
+    spark: Any = None,
+    metrics: str | None = None,
+) -> Any:
     """The window instances that are still open in a stopped stream, as a batch DataFrame.
 
     They are answered as if the watermark went to infinity, and the rows are those that the stream
@@ -40,36 +53,20 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
 
     Aggregates and windows of one's own that cannot be imported by name on the workers, such as
     those of a notebook, are given again with `aggs` and `windows`, all of them as they were.
-    Spark's active session reads the checkpoint unless another is given.
+    Spark's active session reads the checkpoint unless another is given. The query may have other
+    stateful operators beside; of several streams of Slicewise `metrics` names one.
     """
-    from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
     session = spark or _session()
     check_spark(session)
-    try:
-        states = session.read.format("statestore").load(str(checkpoint))
-    except PySparkException as error:
-        raise SnapshotError(f"{_strange(checkpoint)} Spark says: {error}") from error
-    # Spark's own operators keep no `groupState`, and other Python functions another one.
-    state = states.schema["value"].dataType
-    group = state["groupState"].dataType if "groupState" in state.fieldNames() else None
-    if not isinstance(group, StructType) or group.fieldNames() != ["about", "kept"]:
-        raise SnapshotError(_strange(checkpoint))
-    kept = states.select("value.groupState.about", "value.groupState.kept")
-    first = kept.select("about").first()
-    if first is None:
-        raise SnapshotError(
-            f"The checkpoint {str(checkpoint)!r} holds no state: no micro-batch of the stream has "
-            "finished."
-        )
-    about = json.loads(first.about)
+    kept, said = chosen_stream(stored_states(session, checkpoint), metrics)
+    about = json.loads(said.about)
     if about["format"] > FORMAT:
         raise SnapshotError(
             f"The checkpoint has format {about['format']}; this release of Slicewise reads formats "
             f"up to {FORMAT}. Drain it with the release that wrote it, or a later one."
         )
-    said: Any = map_in_arrow(kept.select("kept"), described, DESCRIBED).first()
     _check("windows", said.windows, windows, window_described, window_of, lambda one: one.name)
     _check("aggs", said.aggs, aggs, aggregate_described, aggregate_of, lambda agg: agg.output)
     made = StructType.fromJson(json.loads(about["schema"]))
@@ -78,6 +75,20 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
         schema.add(LATE, StructType.fromJson(json.loads(about["late"])))
     task = DrainBuckets(about, arrow_schema(made), arrow_schema(schema), windows, aggs)
     return map_in_arrow(kept.select("kept"), task, schema)
+
+
+def chosen_stream(
+    streams: Sequence[tuple[DataFrame, Any]], metrics: str | None
+) -> tuple[DataFrame, Any]:
+    """The only stream of a checkpoint, or the one that reports under a name."""
+    names = [json.loads(said.about).get("metrics", OBSERVED) for _, said in streams]
+    found = [s for s, name in zip(streams, names, strict=True) if metrics in (None, name)]
+    if len(found) != 1:
+        raise SnapshotError(
+            f"The checkpoint holds the streams {', '.join(map(repr, names))}. Say which one to "
+            f"drain with `metrics=...`; given: {metrics!r}."
+        )
+    return found[0]
 
 
 def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,7 +100,9 @@ def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         windows = [json.dumps([w["window"] for w in h.get("windows", ())]) for h in headers]
         aggs = [json.dumps(header["aggs"]) for header in headers]
         columns = [pa.array(windows, pa.string()), pa.array(aggs, pa.string())]
-        yield pa.RecordBatch.from_arrays(columns, ["windows", "aggs"])
+        yield pa.RecordBatch.from_arrays(
+            [batch.column("about"), *columns], ["about", "windows", "aggs"]
+        )
 
 
 def _check(what: str, saved: str, given: Any, describe: Any, make: Any, name_of: Any) -> None:
@@ -109,10 +122,90 @@ def _session() -> Any:
     return found
 
 
+def stored_states(session: SparkSession, checkpoint: Any) -> list[tuple[DataFrame, Any]]:
+    """The states of each stream of Slicewise in a checkpoint, and what they say of themselves.
+
+    All states are read once, because a file that is missing would be noticed in the middle of the
+    answer otherwise, or not at all.
+    """
+    from pyspark.sql import functions as F
+
+    numbers = _operators(session, checkpoint)
+    found = []
+    for number in numbers or [0]:
+        reader = session.read.format("statestore").option("operatorId", number)
+        try:
+            states = reader.load(str(checkpoint))
+            if not _is_ours(states.schema):
+                continue
+            kept = states.select("value.groupState.about", "value.groupState.kept")
+            told = map_in_arrow(kept, described, DESCRIBED)
+            firsts = (F.first(name).alias(name) for name in told.columns)
+            said: Any = told.agg(F.count("*").alias("states"), *firsts).first()
+        except Exception as error:  # Spark does not translate all of its errors
+            raise _unreadable(checkpoint, str(error), known=bool(numbers)) from error
+        if not said.states:
+            raise _nothing(checkpoint)
+        buckets = json.loads(said.about).get("buckets", said.states)
+        if said.states != buckets:
+            raise _unreadable(
+                checkpoint, f"{said.states} of {buckets} buckets are there", known=True
+            )
+        found.append((kept, said))
+    if not found:
+        raise SnapshotError(f"{_strange(checkpoint)}. Give the `checkpointLocation` of one.")
+    return found
+
+
+def _operators(session: SparkSession, checkpoint: Any) -> list[int]:
+    """The numbers of the operators that may be ours, as far as the checkpoint tells."""
+    try:
+        operators = session.read.format("state-metadata").load(str(checkpoint))
+        known = operators.select("operatorId", "operatorName").distinct().collect()
+    except Exception:  # there is no such folder, or nothing in it
+        return []
+    return sorted(row.operatorId for row in known if row.operatorName == OPERATOR)
+
+
+def _is_ours(schema: StructType) -> bool:
+    from pyspark.sql.types import StructType
+
+    # Spark's own operators keep no `groupState`, and other Python functions another one.
+    state = schema["value"].dataType
+    assert isinstance(state, StructType)
+    group = state["groupState"].dataType if "groupState" in state.fieldNames() else None
+    return isinstance(group, StructType) and group.fieldNames() == ["about", "kept"]
+
+
+def _unreadable(checkpoint: Any, reason: str, *, known: bool) -> SnapshotError:
+    """The error for states that Spark cannot read, with Spark's reason in one line."""
+    line = re.search(r"\[[A-Z][A-Z_.0-9]+\][^\n]*", reason)
+    shown = line[0] if line else reason.strip().partition("\n")[0]
+    unfinished = "STDS_COMMITTED_BATCH_UNAVAILABLE" in reason
+    if unfinished or not known:
+        otherwise = "no micro-batch has finished" if unfinished else "its `state` was deleted"
+        return SnapshotError(
+            f"{_strange(checkpoint)}, or {otherwise}. Give the `checkpointLocation` of one, as it "
+            f"was when the stream stopped. Spark says: {shown}"
+        )
+    return SnapshotError(
+        f"The state in the checkpoint {str(checkpoint)!r} cannot be read: files in its folder "
+        "`state` are missing or damaged. Bring them back from a copy; without them the open "
+        f"windows can only be computed from the events again. The reason: {shown}"
+    )
+
+
+def _nothing(checkpoint: Any) -> SnapshotError:
+    return SnapshotError(
+        f"The checkpoint {str(checkpoint)!r} holds no state: no micro-batch of the stream has "
+        "finished."
+    )
+
+
 def _strange(checkpoint: Any) -> str:
     return (
         f"The checkpoint {str(checkpoint)!r} was not written by a stream of `sw.windowed` or "
-        "`sw.rolling`. Give the `checkpointLocation` of one."
+        "`sw.rolling`"
     )
 
 
