@@ -17,7 +17,7 @@ import numpy as np
 from slicewise.aggregates.base import Aggregate, Bound, reads
 from slicewise.aggregates.forgiving import forgiven
 from slicewise.columns import pylist
-from slicewise.errors import OrderError, SpanError, WindowError
+from slicewise.errors import CapabilityError, OrderError, SpanError, WindowError
 from slicewise.grouping import frozen
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
@@ -107,11 +107,13 @@ class Operator:
 
     `process` takes events, `advance` a watermark and returns what that closes. With
     `ordered=True` events are promised in the order of time, each is its own watermark, and
-    `process` returns the results. `lateness` and times of events are in the units of the time
-    column, microseconds for timestamps; durations such as `"1m"` are microseconds. `merger` names
-    an algorithm of `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's;
-    `store` says whether slices are merged when a window closes (`"lazy"`) or in trees that are kept
-    (`"eager"`), and `partials` where periodic windows cut them; `op.plan` has what was chosen.
+    `process` returns the results. Events of one key and equal time are ordered by the columns of
+    `order`, if there are any (null is the least, NaN the greatest), and then by arrival.
+    `lateness` and times of events are in the units of the time column, microseconds for timestamps;
+    durations such as `"1m"` are microseconds. `merger` names an algorithm of
+    `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's; `store` says whether
+    slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`), and
+    `partials` where periodic windows cut them; `op.plan` has what was chosen.
     `op.late` has the newest `max_late` of the events that were refused (`None`: all of them).
 
     Threads may share an operator: its calls wait for each other. A call that was cut short in the
@@ -137,6 +139,7 @@ class Operator:
         lateness: Any = 0,
         emit: Emit = "on_close",
         ordered: bool = False,
+        order: str | Sequence[str] | None = None,
         merger: str | None = None,
         store: StoreKind | None = None,
         partials: Technique | None = None,
@@ -150,6 +153,13 @@ class Operator:
         self._by_one = isinstance(by, str)
         self.emit: Emit = emit
         self.ordered = ordered
+        self.order = names(order)
+        if ordered and self.order:
+            raise CapabilityError(
+                "`ordered=True` promises that events come in their order, those of equal time too, "
+                f"so there is nothing for `order` to decide; given: order={order!r}. Leave one of "
+                "them out."
+            )
         self.lateness = as_lateness(lateness)
         self.merger = merger
         self.store: StoreKind | None = store
@@ -265,7 +275,7 @@ class Operator:
             partials=self.partials,
             combined=self._combined,
         )
-        self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
+        self._known = Known.of(self._windows, [*self.by, *self.order], self.aggs, self._next_number)
         self._nothing = self._reach = None
         if self._types is not None:
             arrange(self)
@@ -353,7 +363,7 @@ class Operator:
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
-        columns = {name: batch.columns[name] for name in self._aggregated()}
+        columns = {name: batch.columns[name] for name in self._kept()}
         users = any(isinstance(placed.window, UserWindow) for placed in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
@@ -363,6 +373,10 @@ class Operator:
         """The columns that aggregates read."""
         components = (c for bound in self._bounds for c in bound.components)
         return list(dict.fromkeys(name for c in components for name in reads(c)))
+
+    def _kept(self) -> list[str]:
+        """The columns of events that wait: what aggregates read, and what decides ties."""
+        return list(dict.fromkeys([*self._aggregated(), *self.order]))
 
     def _check_order(self, times: np.ndarray, usable: np.ndarray | None) -> None:
         """Hold events to the promise that they come in the order of time."""
@@ -500,7 +514,7 @@ class Operator:
             after = getattr(track, "after", 0)
             if after not in sorted_:
                 batches = in_sequence(batch for batch in ready if batch.arrival >= after)
-                sorted_[after] = [Grouped.of(batch) for batch in batches]
+                sorted_[after] = [Grouped.of(batch, self.order) for batch in batches]
             for grouped in sorted_[after]:
                 track.add_in_order(grouped)
 
@@ -650,13 +664,17 @@ class Operator:
         windows: Iterable[Window] | None = None,
         aggs: Iterable[Aggregate] | None = None,
         clock: Callable[[], int] | None = None,
+        trusted: bool = False,
     ) -> Operator:
         """An operator that goes on where the one of the snapshot stopped.
 
-        Windows and aggregates that cannot be found by the name of their class or function, such
-        as a condition that is a lambda, are given again, all of them as they were. A clock of
-        one's own is given again too.
+        Windows and aggregates that cannot be found by the name of their class are given again, all
+        of them as they were: those whose class is not imported here, and those with a function,
+        such as a condition that is a lambda. A clock of one's own is given again too. Bytes run no
+        code unless they are `trusted`: then functions are found by their names as well, modules
+        are imported, and pickled values are read. A snapshot has pickled values only where states
+        are more than plain ones.
         """
         from slicewise.slicing.snapshot import restore
 
-        return restore(cls, blob, windows=windows, aggs=aggs, clock=clock)
+        return restore(cls, blob, windows=windows, aggs=aggs, clock=clock, trusted=trusted)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SnapshotError
-from slicewise.slicing.blob import BlobReader
+from slicewise.slicing.blob import BlobReader, distrusted
 from slicewise.slicing.describe import (
     aggregate_described,
     aggregate_of,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 # Spark's name of the operator that keeps the buckets.
 OPERATOR = "applyInPandasWithState"
-
-DESCRIBED = "about string, windows string, aggs string"
+DESCRIBED = "about string, windows string, aggs string, pickled string"
+NOTHING: dict[str, Any] = {"aggs": [], "pickled": []}
 
 
 def drain(
@@ -41,6 +41,7 @@ def drain(
     windows: Any = None,
     aggs: Any = None,
     spark: Any = None,
+    trusted: bool = False,
     metrics: str | None = None,
 ) -> Any:
     """The window instances that are still open in a stopped stream, as a batch DataFrame.
@@ -51,10 +52,13 @@ def drain(
     has a column `late`, which is null here. Nothing in the checkpoint changes: a stream can go on
     from it afterwards.
 
-    Aggregates and windows of one's own that cannot be imported by name on the workers, such as
-    those of a notebook, are given again with `aggs` and `windows`, all of them as they were.
-    Spark's active session reads the checkpoint unless another is given. The query may have other
-    stateful operators beside; of several streams of Slicewise `metrics` names one.
+    Aggregates and windows of one's own are found by the name of their class if that is imported
+    here. The others, and windows with a function as condition, are given again with `aggs` and
+    `windows`, all of them as they were. A checkpoint runs no code unless it is `trusted`: then
+    functions are found by their names as well, modules are imported, and pickled states are read.
+    A checkpoint has pickled states only where states are more than plain values. Spark's active
+    session reads it unless another is given. The query may have other stateful operators beside; of
+    several streams of Slicewise `metrics` names one.
     """
     from pyspark.sql.types import StructType
 
@@ -67,13 +71,33 @@ def drain(
             f"The checkpoint has format {about['format']}; this release of Slicewise reads formats "
             f"up to {FORMAT}. Drain it with the release that wrote it, or a later one."
         )
-    _check("windows", said.windows, windows, window_described, window_of, lambda one: one.name)
-    _check("aggs", said.aggs, aggs, aggregate_described, aggregate_of, lambda agg: agg.output)
+    windows = chosen(
+        "windows",
+        json.loads(said.windows),
+        windows,
+        window_described,
+        window_of,
+        lambda window: window.name,
+        "drain",
+        trusted=trusted,
+    )
+    aggs = chosen(
+        "aggs",
+        json.loads(said.aggs),
+        aggs,
+        aggregate_described,
+        aggregate_of,
+        lambda aggregate: aggregate.output,
+        "drain",
+        trusted=trusted,
+    )
+    if said.pickled and not trusted:
+        raise distrusted([said.pickled])
     made = StructType.fromJson(json.loads(about["schema"]))
     schema = StructType([*made.fields])
     if about.get("late"):
         schema.add(LATE, StructType.fromJson(json.loads(about["late"])))
-    task = DrainBuckets(about, arrow_schema(made), arrow_schema(schema), windows, aggs)
+    task = DrainBuckets(about, arrow_schema(made), arrow_schema(schema), windows, aggs, trusted)
     return map_in_arrow(kept.select("kept"), task, schema)
 
 
@@ -96,18 +120,18 @@ def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     for batch in batches:
-        headers = [BlobReader(blob.as_py()).header for blob in batch.column("kept")]
+        headers = [
+            # States of a later release are not looked into.
+            BlobReader(blob).header if json.loads(about)["format"] <= FORMAT else NOTHING
+            for about, blob in zip(*(batch.column(n).to_pylist() for n in ("about", "kept")))
+        ]
         windows = [json.dumps([w["window"] for w in h.get("windows", ())]) for h in headers]
         aggs = [json.dumps(header["aggs"]) for header in headers]
-        columns = [pa.array(windows, pa.string()), pa.array(aggs, pa.string())]
+        pickled = [", ".join(header["pickled"]) for header in headers]
+        columns = [pa.array(texts, pa.string()) for texts in (windows, aggs, pickled)]
         yield pa.RecordBatch.from_arrays(
-            [batch.column("about"), *columns], ["about", "windows", "aggs"]
+            [batch.column("about"), *columns], ["about", "windows", "aggs", "pickled"]
         )
-
-
-def _check(what: str, saved: str, given: Any, describe: Any, make: Any, name_of: Any) -> None:
-    """Refuse windows or aggregates that are not those of the checkpoint, or cannot be found."""
-    chosen(what, json.loads(saved), given, describe, make, name_of, verb="drain")
 
 
 def _session() -> Any:
@@ -140,8 +164,9 @@ def stored_states(session: SparkSession, checkpoint: Any) -> list[tuple[DataFram
                 continue
             kept = states.select("value.groupState.about", "value.groupState.kept")
             told = map_in_arrow(kept, described, DESCRIBED)
-            firsts = (F.first(name).alias(name) for name in told.columns)
-            said: Any = told.agg(F.count("*").alias("states"), *firsts).first()
+            # Not all buckets need to have pickled states.
+            one = (F.max(name).alias(name) for name in told.columns)
+            said: Any = told.agg(F.count("*").alias("states"), *one).first()
         except Exception as error:  # Spark does not translate all of its errors
             raise _unreadable(checkpoint, str(error), known=bool(numbers)) from error
         if not said.states:
@@ -221,6 +246,7 @@ class DrainBuckets:
     schema: pa.Schema
     windows: Any
     aggs: Any
+    trusted: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -241,7 +267,9 @@ class DrainBuckets:
 
             yield from restored(blob, self.made, self.about, self.aggs).advance(INFINITY)
             return
-        operator = Operator.restore(blob, windows=self.windows, aggs=self.aggs)
+        operator = Operator.restore(
+            blob, windows=self.windows, aggs=self.aggs, trusted=self.trusted
+        )
         table = operator.advance_arrow(INFINITY)
         if table.num_rows:
             yield table

@@ -17,6 +17,7 @@ import numpy as np
 
 from slicewise.columns import Column
 from slicewise.slicing.events import usable_times
+from slicewise.slicing.reach import EVER, Reach, within
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.compat import state_partitions
 from slicewise.spark.frames import joined
@@ -63,13 +64,15 @@ class Pack:
     """From the events of an input partition to packed rows for every bucket.
 
     Columns come in the order of `schema`; what is behind them is ours. Events further ahead of the
-    clock than `max_ahead` are packed apart, and do not count as the newest.
+    clock than `max_ahead` are packed apart, and do not count as the newest; nor do those out of
+    `reach`, which are bad.
     """
 
     schema: pa.Schema
     time: str
     buckets: Buckets
     max_ahead: int | None
+    reach: Reach = EVER
 
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,6 +87,7 @@ class Pack:
                 latest = rows.column(NOW)[0].as_py() + self.max_ahead
             own = rows.select(range(len(self.schema))).rename_columns(self.schema.names)
             times = usable_times(Column.from_arrow(own.column(self.time)), self.time)
+            times = within(times, self.reach)
             kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS
             if times.usable is not None:

@@ -193,7 +193,7 @@ class Stream:
             ahead = None
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
-        pack = Pack(self._events(), self.time, self._buckets(), ahead)
+        pack = Pack(self._events(), self.time, self._buckets(), ahead, self.keeper.sayable)
         return map_in_arrow(self.frame.rows.select(*columns), pack, PACKED)
 
     def _keep(self) -> Any:

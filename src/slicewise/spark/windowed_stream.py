@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.forgiving import forgiving
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.reach import Reach, reach_of
 from slicewise.slicing.resume import resume
 from slicewise.spark.batch import Windowed
 from slicewise.spark.blame import is_about_events
@@ -31,6 +32,10 @@ class KeepWindows(Keeper):
     lateness: int
     emit: Any
 
+    @property
+    def sayable(self) -> Reach:
+        return reach_of(self.query.windows, self.query.types[self.query.time])
+
     def fresh(self) -> Kept:
         return WindowsKept(self._operator(), self)
 
@@ -50,6 +55,7 @@ class KeepWindows(Keeper):
             by=query.by,
             lateness=self.lateness,
             emit=self.emit,
+            order=query.order,
             max_late=None,  # they are taken in every micro-batch
         )
 
@@ -105,6 +111,7 @@ def windowed_stream(
     aggs: Any,
     lateness: Any,
     emit: Any,
+    order: str | Sequence[str] | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The windows of a stream; see `sw.windowed`."""
@@ -112,7 +119,7 @@ def windowed_stream(
     emit = emit or "on_close"
     # An operator refuses what cannot be emitted so.
     checked = Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit)
-    asked = Windowed.of(frame, by, time, windows, aggs)
+    asked = Windowed.of(frame, by, time, windows, aggs, order)
     settings = settings.behind(asked.frame.schema[time])
     rows = emitted(asked.schema, emit)
     keeper = KeepWindows(asked.query, arrow_schema(rows), checked.lateness, emit)
