@@ -75,9 +75,8 @@ def test_rule_13_ties_are_the_same_in_batch_and_stream_and_on_a_replay(
         if windows is not WINDOWS:
             continue
         late = {"emit": "on_close", "lateness": 20}
-        for number, mode in enumerate(
-            [{"emit": "on_update"}] if order else [{"emit": "final"}, late]
-        ):
+        modes: Any = [{"emit": "on_update"}] if order else [{"emit": "final"}, late]
+        for number, mode in enumerate(modes):
             folder = tmp_path / f"{len(windows)}{number}"
             source = Source(folder.with_suffix(".in"))
             source.add(*parts_of(rows, number, 3))
