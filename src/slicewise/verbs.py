@@ -37,6 +37,7 @@ def rolling(
     buckets: int | None = None,
     keep_late: bool = False,
     max_ahead: Any = "1d",
+    metrics: str = "slicewise",
 ) -> Data:
     """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
 
@@ -70,10 +71,11 @@ def rolling(
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
             answered = rolling_stream(
-                data, **query, more=(watermark, max_ahead, buckets, keep_late)
+                data, **query, more=(watermark, max_ahead, buckets, keep_late, metrics)
             )
         else:
-            Settings.of(watermark, max_ahead, buckets, keep_late)  # refuses what no stream takes
+            # Refuses what no stream takes.
+            Settings.of(watermark, max_ahead, buckets, keep_late, metrics)
             answered = bounded(data, **query)
         return answered
     from slicewise.tables import table_of
@@ -133,6 +135,7 @@ def windowed(
     buckets: int | None = None,
     keep_late: bool = False,
     max_ahead: Any = "1d",
+    metrics: str = "slicewise",
 ) -> Data:
     """The aggregates of every window instance: one row each, in a new table of the same kind.
 
@@ -155,7 +158,7 @@ def windowed(
     windows still take events; `emit` is `"on_close"` (default), `"final"` or `"on_update"`.
     `keep_late` hands out dropped events in a column `late`; an event further ahead of the clock
     than `max_ahead` is one of them. Keys are kept in so many `buckets`, by default one per shuffle
-    partition.
+    partition. What it did is reported under the name `metrics`.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
@@ -179,10 +182,11 @@ def windowed(
         query["order"] = order
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            settings = (watermark, max_ahead, buckets, keep_late)
+            settings = (watermark, max_ahead, buckets, keep_late, metrics)
             answered = windowed_stream(data, **query, lateness=lateness, emit=emit, more=settings)
         else:
-            Settings.of(watermark, max_ahead, buckets, keep_late)  # refuses what no stream takes
+            # Refuses what no stream takes.
+            Settings.of(watermark, max_ahead, buckets, keep_late, metrics)
             answered = bounded(data, **query)
         return answered
     from slicewise.slicing.bounded import windowed_table
