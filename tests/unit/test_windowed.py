@@ -187,7 +187,7 @@ def test_what_is_for_streams_changes_nothing() -> None:
     made: dict[str, Any] = {"time": "t", "windows": sw.tumbling(10), "aggs": SUM}
     table = {"t": [30, 1, 12], "x": [1, 2, 4]}
     expected = sw.windowed(table, **made)
-    for more in ({"watermark": "1m"}, {"lateness": 5}, {"emit": "on_update"}, {"emit": "final"}):
+    for more in ({"watermark": 60}, {"lateness": 5}, {"emit": "on_update"}, {"emit": "final"}):
         assert sw.windowed(table, **made, **more) == expected
 
 
@@ -225,8 +225,67 @@ def test_a_key_cannot_have_the_name_of_a_column_of_the_result(name: str) -> None
         sw.windowed(table, by=name, time="t", windows=sw.tumbling(10), aggs=SUM)
 
 
-def test_a_duration_over_plain_numbers_is_in_microseconds() -> None:
-    found = sw.windowed(
-        {"t": [0, 2_000_000], "x": [1, 2]}, time="t", windows=sw.tumbling("1s"), aggs=SUM
-    )
-    assert found["start"] == [0, 2_000_000]
+@pytest.mark.parametrize(("unit", "second"), [("s", 1), ("ms", 1000), ("us", 10**6), ("ns", 10**9)])
+def test_rule_01_a_unit_says_what_plain_numbers_are(unit: str, second: int) -> None:
+    windows = [sw.tumbling("1m"), sw.session("30s"), sw.tumbling(60 * second, name="plain")]
+    table = {"t": [59 * second, 60 * second], "x": [1, 2]}
+    found = sw.windowed(table, time="t", windows=windows, aggs=SUM, unit=unit, lateness="1m")
+    minute = [(0, 60), (60, 120)]
+    expected = [*minute, (59, 90), *minute]
+    assert [*zip(found["start"], found["end"], strict=True)] == [
+        (start * second, end * second) for start, end in expected
+    ]
+    # 1970-01-01 was a Thursday.
+    weeks = sw.windowed(table, time="t", windows=sw.tumbling("1w"), aggs=SUM, unit=unit)
+    assert weeks["start"] == [-3 * 86_400 * second]
+
+
+MOMENT = dt.datetime(2024, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("time", "more", "message"),
+    [
+        (
+            5,
+            {"windows": sw.tumbling("1s")},
+            "'tumbling_1s' is measured in durations .* int64",
+        ),
+        (
+            5.0,
+            {"windows": sw.session("1s")},
+            "'session_1s' is measured in durations .* double",
+        ),
+        (5, {"windows": sw.sliding("1s", every=sw.rows(2))}, "'sliding_1s_2rows' is measured in d"),
+        (5, {"windows": sw.sliding(sw.rows(2), every="1s")}, "'sliding_2rows_1s' is measured in d"),
+        (5, {"lateness": "1s"}, "`lateness` is measured in durations .* Say what its numbers mean"),
+        (5, {"watermark": "1s"}, "`watermark` is measured in durations"),
+        (MOMENT, {}, "'tumbling_10' is measured in plain numbers .* Give durations such as '10s'"),
+        (MOMENT.date(), {"windows": sw.cumulate(10, every=5)}, "plain numbers .* holds date32"),
+        (MOMENT, {"windows": sw.tumbling("1d"), "lateness": 9}, "`lateness` is measured in plain"),
+        (MOMENT, {"windows": sw.tumbling("1d"), "unit": "s"}, "which says so itself. Leave `unit`"),
+        (5, {"unit": "minutes"}, "is one of 's', 'ms', 'us', 'ns'; given: 'minutes'"),
+        (5, {"windows": sw.tumbling("1500ms"), "unit": "s"}, "'tumbling_1500ms' has 1s500ms. Mult"),
+        (
+            5,
+            {"windows": sw.tumbling("70000w"), "unit": "ns"},
+            "below 2.* in the unit of the",
+        ),
+    ],
+)
+def test_rule_01_durations_and_plain_numbers_each_belong_to_their_like(
+    time: Any, more: dict[str, Any], message: str
+) -> None:
+    query: dict[str, Any] = {"time": "t", "windows": sw.tumbling(10), "aggs": SUM} | more
+    with pytest.raises(SpanError, match=message):
+        sw.windowed({"t": [time], "x": [1]}, **query)
+
+
+def test_rule_04_the_last_rows_every_step_are_reported_with_times() -> None:
+    seconds = [1, 2, 4, 11]
+    times = [MOMENT + dt.timedelta(seconds=s) for s in seconds]
+    window = sw.sliding(sw.rows(2), every="5s")
+    found = sw.windowed({"t": times, "x": [1, 2, 4, 8]}, time="t", windows=window, aggs=SUM)
+    assert found["start"] == [times[1], times[2]]
+    assert found["end"] == [MOMENT + dt.timedelta(seconds=s) for s in (5, 15)]
+    assert found["x_sum"] == [6, 12]

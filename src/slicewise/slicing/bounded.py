@@ -26,9 +26,10 @@ def windowed_table(
     time: str,
     windows: Sequence[Window],
     aggs: Sequence[Aggregate],
+    unit: str | None = None,
 ) -> tuple[pa.Table, int]:
     """The results of all window instances, in order, and how many rows were unusable."""
-    op = Operator(windows=windows, aggs=aggs, time=time, by=by, emit="final")
+    op = Operator(windows=windows, aggs=aggs, time=time, by=by, emit="final", unit=unit)
     given = Columns(columns)
     if given.rows:
         op.process(columns)

@@ -12,9 +12,9 @@ import numpy as np
 from slicewise.aggregates.base import Bound
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
+from slicewise.limits import REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.batches import Batch
-from slicewise.slicing.events import LATEST
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
@@ -72,7 +72,7 @@ class MeasureTrack(FreeTrack):
     def usable(self, column: Column) -> np.ndarray:
         """Which values can be told apart from their neighbours; null and NaN are in no instance."""
         values = column.values
-        reach = float(LATEST)
+        reach = float(REACH)
         if self.settled.dtype.kind == "f":
             # Floats further off than so many steps, or than so many whole numbers, run together.
             steps = min(getattr(p.window, "every", p.window.length) for p in self.windows)

@@ -54,8 +54,8 @@ from slicewise.slicing.settings import (
     RESULT_COLUMNS,
     Emit,
     Known,
-    as_lateness,
     check_emit,
+    check_measured,
     check_merging,
     check_results,
     check_window,
@@ -67,8 +67,10 @@ from slicewise.slicing.tracks import (
     Track,
 )
 from slicewise.slicing.triggers import BEGINNING, INFINITY
-from slicewise.times import since_epoch
+from slicewise.spans import Duration
+from slicewise.times import UNITS, Measure, as_length, check_unit, since_epoch
 from slicewise.windows import UserWindow, Window
+from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,8 +102,9 @@ class Operator:
 
     `process` takes events, `advance` a watermark and returns what that closes. With
     `ordered=True` events are promised in the order of time, each is its own watermark, and
-    `process` returns the results. `lateness` and times of events are in the units of the time
-    column, microseconds for timestamps; durations such as `"1m"` are microseconds. `merger` names
+    `process` returns the results. Lengths are durations such as `"1m"` over timestamps, and plain
+    numbers over plain numbers; `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what the numbers of
+    the time column mean, so that durations can be taken there too. `merger` names
     an algorithm of `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's;
     `store` says whether slices are merged when a window closes (`"lazy"`) or in trees that are kept
     (`"eager"`), and `partials` where periodic windows cut them; `op.plan` has what was chosen.
@@ -126,6 +129,7 @@ class Operator:
         lateness: Any = 0,
         emit: Emit = "on_close",
         ordered: bool = False,
+        unit: str | None = None,
         merger: str | None = None,
         store: StoreKind | None = None,
         partials: Technique | None = None,
@@ -137,7 +141,17 @@ class Operator:
         self._by_one = isinstance(by, str)
         self.emit: Emit = emit
         self.ordered = ordered
-        self.lateness = as_lateness(lateness)
+        check_unit(unit)
+        if unit is not None and time is None:
+            raise SpanError(
+                "`unit` says what the numbers of the time column mean; without a time column a "
+                f"clock counts microseconds; given: unit={unit!r}. Leave it out."
+            )
+        self.unit = unit
+        said = as_length("lateness", lateness)
+        self.lateness = Measure(time, unit=unit).length("`lateness`", said)
+        # In which unit that is, as windows have one.
+        self.lateness_unit = DURATIONS if isinstance(said, Duration) and unit is None else None
         self.merger = merger
         self.store: StoreKind | None = store
         self.partials: Technique | None = partials
@@ -171,7 +185,7 @@ class Operator:
         self._bounds: list[Bound] = []
         self._combined: bool | None = None  # whether slices are, once there may be some
         for window in [windows] if isinstance(windows, Window) else windows:
-            self._place(window, BEGINNING)
+            self._place(self._counted(window), BEGINNING)
         if not self._windows:
             raise WindowError("An operator needs at least one window; given: none.")
         self._replan()
@@ -183,8 +197,16 @@ class Operator:
         """The windows, in the order in which they were given."""
         return [placed.window for placed in self._windows]
 
-    def _place(self, window: Window, since: Any) -> None:
+    def _counted(self, window: Window) -> Window:
+        """The window in the units of the time column, as far as they are known."""
         check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
+        if self.unit is not None:
+            window = window.counted_in(self.unit)
+        if self.time is not None and self._time_type is not None:
+            check_measured(Measure.of(self.time, self._time_type, self.unit), [window])
+        return window
+
+    def _place(self, window: Window, since: Any) -> None:
         self._taken.add(window.name)
         self._windows.append(Placed(self._next_number, window, since))
         self._next_number += 1
@@ -198,7 +220,7 @@ class Operator:
         """
         from slicewise.slicing.adding import known_from, make_room
 
-        check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
+        window = self._counted(window)
         since = known_from(self, window)
         make_room(self, window, since)
         self._place(window, since)
@@ -450,10 +472,14 @@ class Operator:
         return self._codes[: len(self._keys)]
 
     def _point(self, watermark: Any) -> int:
+        moment: int | None = None
         if isinstance(watermark, np.datetime64) and not np.isnat(watermark):
-            watermark = int(watermark.astype("M8[us]").astype(np.int64))
-        if isinstance(watermark, dt.datetime) and watermark == watermark:  # NaT is a datetime too
-            return since_epoch(watermark)
+            moment = int(watermark.astype("M8[us]").astype(np.int64))
+        elif isinstance(watermark, dt.datetime) and watermark == watermark:  # NaT is one too
+            moment = since_epoch(watermark)
+        if moment is not None:
+            many, one = UNITS[self.unit or "us"]
+            return -(-moment * one // many)
         number = isinstance(watermark, int | float | np.integer | np.floating)
         if not number or watermark != watermark:
             shown = "NaN" if number else repr(watermark)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # What must be as it was.
-FIXED = ("by", "time", "emit", "ordered")
+FIXED = ("by", "time", "unit", "emit", "ordered")
 
 
 def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Operator:
@@ -88,7 +88,7 @@ def _check(op: Operator, header: dict[str, Any]) -> None:
     differing = [
         f"`{name}` was {header[name]!r} and is {now[name]!r}"
         for name in FIXED
-        if header[name] != now[name]
+        if header.get(name, now[name]) != now[name]
     ]
     if differing:
         raise SnapshotError(

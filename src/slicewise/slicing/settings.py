@@ -6,24 +6,16 @@ import math
 import time
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.errors import AggregateError, CapabilityError, ColumnError, SpanError, WindowError
+from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.partials import TECHNIQUES
 from slicewise.slicing.plan import STORES
 from slicewise.slicing.tracks import Placed
-from slicewise.spans import Duration, Ticks, span
-from slicewise.windows import (
-    Punctuated,
-    RowPeriodic,
-    RowsEveryTime,
-    Threshold,
-    TimeEveryRows,
-    UserWindow,
-    Window,
-)
+from slicewise.times import Measure
+from slicewise.windows import Punctuated, Threshold, UserWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,8 +56,8 @@ class Known:
             [names.get(number, "") for number in range(numbers)],
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
             [p.window for p in windows if p.window.reads],
-            not any(measures_other(placed.window) for placed in windows),
-            math.gcd(*(number for placed in windows for number in lengths_of(placed.window))),
+            all(placed.window.timed for placed in windows),
+            math.gcd(*(number for placed in windows for number in placed.window.times)),
         )
 
 
@@ -117,6 +109,15 @@ def check_window(window: Window, taken: Container[str], *, emit: Emit, lateness:
             f"{window.name!r} was given with emit={emit!r} and lateness={lateness}. "
             "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
         )
+
+
+def check_measured(
+    measure: Measure, windows: Iterable[Window], lateness: bool | None = None
+) -> None:
+    """Refuse windows, and a lateness in durations or not, that a time column has no meaning for."""
+    for window in windows:
+        measure.check(f"the window {window.name!r}", durations=window.durations)
+    measure.check("`lateness`", durations=lateness)
 
 
 def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
@@ -188,31 +189,3 @@ def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:
     """Whether an event with null in one of these columns leaves no trace in an aggregate."""
     read = set(columns) & set(aggregate.columns)
     return read <= set(aggregate.needed(aggregate.columns))
-
-
-def lengths_of(window: Window) -> list[int]:
-    """The lengths of time and origins of a window that measures time."""
-    named = ["length", "origin", "start", "gap", "max_length"]
-    if not isinstance(window, TimeEveryRows):
-        named.append("every")
-    found = [getattr(window, name, None) for name in named]
-    return [number for number in found if type(number) is int]
-
-
-def measures_other(window: Window) -> bool:
-    """Whether starts and ends of a window are something other than times."""
-    return isinstance(window, RowPeriodic | RowsEveryTime) or (
-        getattr(window, "axis", None) is not None
-    )
-
-
-def as_lateness(given: Any) -> int:
-    """How far below the watermark events count, in units of the time column."""
-    if isinstance(given, int) and not isinstance(given, bool) and given == 0:
-        return 0
-    length = span(given)
-    if isinstance(length, Duration):
-        return length.microseconds
-    if isinstance(length, Ticks):
-        return length.count
-    raise SpanError(f"`lateness` is a length of time; given: {given!r}.")

@@ -41,6 +41,7 @@ from slicewise.slicing.tracks import Placed, RowTrack, Track
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.slicing.user_rows import Progress, UserRows
 from slicewise.slicing.waiting_blob import get_waiting, put_waiting
+from slicewise.spans import Duration
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
-SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials")
+SETTINGS = ("time", "unit", "emit", "ordered", "merger", "store", "partials")
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 
@@ -70,6 +71,8 @@ def snapshot(op: Operator) -> bytes:
         "aggs": [aggregate_described(aggregate) for aggregate in op.aggs],
         "by": op.by[0] if op._by_one else list(op.by),
         **{name: getattr(op, name) for name in SETTINGS},
+        "lateness": op.lateness,
+        "lateness_unit": op.lateness_unit,
         "clock": op.time is None and op._clock is not wall_clock,
         "counters": {name: getattr(op, name) for name in COUNTERS},
         "stats": asdict(op.stats),
@@ -107,13 +110,16 @@ def restore(
             "`restore` again with `clock=...`."
         )
     described = [one["window"] for one in header["windows"]]
+    unit, lateness = header.get("unit"), header["lateness"]
+    windows = counted_in(unit, windows)
     found = chosen("windows", described, windows, window_described, window_of, _window_name)
     op = cls(
         windows=found,
         aggs=chosen("aggs", header["aggs"], aggs, aggregate_described, aggregate_of, _output),
         by=header["by"] or None,
         clock=clock,
-        **{name: header[name] for name in SETTINGS},
+        lateness=Duration(lateness) if lateness and header.get("lateness_unit") else lateness,
+        **{name: header.get(name) for name in SETTINGS},
     )
     op._windows = [
         Placed(one["number"], window, one["since"])
@@ -131,6 +137,14 @@ def restore(
             _get_track(track, node, len(op._keys), source)
         get_events(op, source)
     return op
+
+
+def counted_in(unit: str | None, windows: Any) -> Any:
+    """Windows that are given again, in the unit in which a snapshot says them."""
+    if unit is None or windows is None:
+        return windows
+    given = [windows] if isinstance(windows, Window) else windows
+    return [window.counted_in(unit) for window in given]
 
 
 def combined_of(header: dict[str, Any]) -> bool | None:

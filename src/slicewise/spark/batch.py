@@ -25,7 +25,7 @@ from slicewise.slicing.events import names as names_of
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
-from slicewise.slicing.settings import measures_other
+from slicewise.slicing.settings import check_measured
 from slicewise.spark import native, series
 from slicewise.spark.frames import (
     arrow_schema,
@@ -67,10 +67,18 @@ class Windowed:
         time: str,
         windows: Window | Sequence[Window],
         aggs: Aggregate | Sequence[Aggregate],
+        unit: str | None = None,
     ) -> Windowed:
         """The query, checked as far as it can be without a job."""
         # An operator checks windows and aggregates, and has no use for the DataFrame yet.
-        operator = Operator(windows=windows, aggs=aggs, time=time, by=by, emit="final")  # type: ignore[arg-type]  # one alone is taken too
+        operator = Operator(
+            windows=windows,  # type: ignore[arg-type]  # one alone is taken too
+            aggs=aggs,  # type: ignore[arg-type]
+            time=time,
+            by=by,
+            emit="final",
+            unit=unit,
+        )
         keys = names_of(by)
         read = [window.reads for window in operator.windows]
         needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
@@ -83,7 +91,8 @@ class Windowed:
         columns = tuple(dict.fromkeys(every))
         types = arrow_types(frame, columns)
         check_window_columns(operator.windows, types.__getitem__)
-        query = Query.of(operator.windows, operator.aggs, time, keys, types)
+        query = Query.of(operator.windows, operator.aggs, time, keys, types, unit)
+        check_measured(query.measure, query.windows)
         return Windowed(frame, query, columns)
 
     @cached_property
@@ -164,7 +173,7 @@ class Windowed:
         from pyspark.sql.types import StringType, StructField, StructType
 
         query = self.query
-        timed = not any(measures_other(window) for window in query.windows)
+        timed = all(window.timed for window in query.windows)
         bound = spark_type("start", bounds_type(self.frame, query.time, query.windows, timed=timed))
         fields = [StructField(name, self.frame.schema[name].dataType) for name in query.by]
         # Spark looks for nulls, row by row, in every column that may have some.
@@ -268,6 +277,7 @@ def windowed(
     time: str,
     windows: Any,
     aggs: Any,
+    unit: str | None = None,
 ) -> Any:
     """The aggregates of every window instance of every key; see `sw.windowed`."""
-    return Windowed.of(frame, by, time, windows, aggs).run()
+    return Windowed.of(frame, by, time, windows, aggs, unit).run()

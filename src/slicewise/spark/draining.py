@@ -16,6 +16,7 @@ from slicewise.slicing.describe import (
     window_described,
     window_of,
 )
+from slicewise.slicing.snapshot import counted_in
 from slicewise.slicing.triggers import INFINITY
 from slicewise.spark.frames import arrow_schema, conformed
 from slicewise.spark.keeping import FORMAT
@@ -65,6 +66,7 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
             f"up to {FORMAT}. Drain it with the release that wrote it, or a later one."
         )
     said = kept.select("kept").mapInArrow(described, "windows string, aggs string").first()
+    windows = counted_in(about.get("unit"), windows)
     _check("windows", said.windows, windows, window_described, window_of, lambda one: one.name)
     _check("aggs", said.aggs, aggs, aggregate_described, aggregate_of, lambda agg: agg.output)
     made = StructType.fromJson(json.loads(about["schema"]))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import ColumnError, ColumnTypeError
-from slicewise.slicing.events import LATEST
+from slicewise.limits import REACH
 from slicewise.slicing.measures import measure_dtype
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
@@ -132,9 +132,9 @@ def microseconds(frame: DataFrame, name: str) -> Column:
         return F.unix_date(column).cast("bigint") * DAY
     if isinstance(kind, T.IntegralType):
         whole = column.cast("bigint")
-        return F.when((whole > -LATEST) & (whole < LATEST), whole)
+        return F.when((whole >= -REACH) & (whole < REACH), whole)
     if isinstance(kind, T.FloatType | T.DoubleType):
-        usable = (F.abs(column) < float(LATEST)) & (F.floor(column).cast("double") == column)
+        usable = (F.abs(column) < float(REACH)) & (F.floor(column).cast("double") == column)
         return F.when(usable, column.cast("bigint"))
     raise time_error(name, kind)
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.columns import Column
-from slicewise.slicing.events import usable_times
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped
 from slicewise.spark.workers import in_worker
+from slicewise.times import UNITS, parsed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,13 +35,14 @@ class Pack:
     """From the events of an input partition to packed rows for every bucket.
 
     `labels` has the label of each bucket. Events further ahead of the clock than `max_ahead` are
-    packed apart, and do not count as the newest.
+    packed apart, and do not count as the newest. `unit` says what numbers as times mean.
     """
 
     schema: pa.Schema
     time: str
     labels: tuple[int, ...]
     max_ahead: int | None
+    unit: str | None = None
 
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -52,8 +53,9 @@ class Pack:
         newest, seq, latest = BEGINNING, 0, None
         for rows in joined(batches):
             if seq == 0 and self.max_ahead is not None:
-                latest = rows.column(NOW)[0].as_py() + self.max_ahead
-            times = usable_times(Column.from_arrow(rows.column(self.time)), self.time)
+                many, one = UNITS[self.unit or "us"]
+                latest = rows.column(NOW)[0].as_py() * one // many + self.max_ahead
+            times = parsed(Column.from_arrow(rows.column(self.time)), self.time)
             kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS
             if times.usable is not None:

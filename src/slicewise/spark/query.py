@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns
 from slicewise.codegen.methods import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, CapabilityError, ColumnTypeError
+from slicewise.times import Measure
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Query:
     by: tuple[str, ...]
     types: dict[str, pa.DataType]
     definitions: tuple[Definition | None, ...]
+    unit: str | None = None
 
     @staticmethod
     def of(
@@ -41,12 +43,18 @@ class Query:
         time: str,
         by: Sequence[str],
         types: dict[str, pa.DataType],
+        unit: str | None = None,
     ) -> Query:
         """The query, with its aggregates tried on the types of their columns."""
         definitions = tuple(
             definition(agg, input_types(agg, types)) if is_own(agg) else None for agg in aggs
         )
-        return Query(tuple(windows), tuple(aggs), time, tuple(by), types, definitions)
+        return Query(tuple(windows), tuple(aggs), time, tuple(by), types, definitions, unit)
+
+    @property
+    def measure(self) -> Measure:
+        """What lengths of time mean beside the time column."""
+        return Measure.of(self.time, self.types[self.time], self.unit)
 
     def bounds(self) -> list[Bound]:
         """The aggregates bound to the types of their columns."""

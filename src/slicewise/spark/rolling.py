@@ -26,7 +26,7 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.grouping import encode
-from slicewise.slicing.events import LATEST
+from slicewise.limits import REACH
 from slicewise.slicing.events import names as names_of
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
@@ -74,7 +74,12 @@ class Rolling:
 
     @staticmethod
     def of(
-        frame: DataFrame, by: str | Sequence[str] | None, time: str, over: Any, aggs: Any
+        frame: DataFrame,
+        by: str | Sequence[str] | None,
+        time: str,
+        over: Any,
+        aggs: Any,
+        unit: str | None = None,
     ) -> Rolling:
         """The query, checked as far as it can be without a job."""
         spans = [as_span(one) for one in listed(over)]
@@ -87,7 +92,7 @@ class Rolling:
         check_time(frame, time)
         check_keys(frame, keys)
         check_outputs(outputs(chosen, spans), frame.columns)
-        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns))
+        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns), unit)
         for span in spans:
             length_of(span, no_times(query))  # refuses what has no meaning
         return Rolling(frame, query, tuple(spans))
@@ -120,7 +125,7 @@ class Rolling:
         The rows that a number of rows reaches back to may be anywhere, so then keys stay whole.
         """
         length = SPANS_PER_RANGE * self.reach
-        if any(isinstance(span, Rows) for span in self.spans) or length >= LATEST:
+        if any(isinstance(span, Rows) for span in self.spans) or length >= REACH:
             return None
         return length
 
@@ -187,16 +192,18 @@ def rolling(
     time: str,
     over: Any,
     aggs: Any,
+    unit: str | None = None,
 ) -> Any:
     """The rows with a column for each aggregate and span; see `sw.rolling`."""
-    return Rolling.of(frame, by, time, over, aggs).run()
+    return Rolling.of(frame, by, time, over, aggs, unit).run()
 
 
 def no_times(query: Query) -> Times:
     """No times of the type of the time column: they know the unit of its spans."""
     import pyarrow as pa
 
-    return times_of(Column.from_arrow(pa.array([], query.types[query.time])), query.time)
+    nothing = Column.from_arrow(pa.array([], query.types[query.time]))
+    return times_of(nothing, query.time, query.unit)
 
 
 def outputs(aggs: Sequence[Aggregate], spans: Sequence[Span]) -> list[str]:
@@ -315,7 +322,7 @@ class SortedRows:
 
         self.table, self.task = table, task
         name, size = task.query.time, table.num_rows
-        self.times = times_of(Column.from_arrow(table.column(name)), name)
+        self.times = times_of(Column.from_arrow(table.column(name)), name, task.query.unit)
         self.moments, self.own = self.times.values, np.ones(size, np.bool_)
         keys = [table.column(key) for key in task.query.by]
         codes, _ = encode(keys)

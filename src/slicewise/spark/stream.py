@@ -13,8 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SpanError
-from slicewise.slicing.settings import as_lateness
-from slicewise.spark.frames import arrow_schema, col, conformed
+from slicewise.spark.frames import arrow_schema, arrow_types, checked, col, conformed
 from slicewise.spark.keeping import (
     DROPPED,
     FORMAT,
@@ -29,6 +28,7 @@ from slicewise.spark.keeping import (
 from slicewise.spark.packing import BUCKET, NOW, PACKED, Pack, labels_for, to_table
 from slicewise.spark.query import check_sendable
 from slicewise.spark.workers import in_worker
+from slicewise.times import Measure, as_length
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,37 +39,69 @@ LATE = "late"
 OBSERVED = "slicewise"
 # The default of `max_ahead`, which numbers as times do without.
 MAX_AHEAD = "1d"
+# How far the first clock on earth is ahead of UTC. A time without a zone may be that of any clock,
+# so it is too far ahead only if it is by this one.
+FIRST_CLOCK = 14 * 3_600_000_000
 
 
 @dataclass(frozen=True)
 class Settings:
     """What is asked of a stream beside windows and aggregates.
 
-    Lengths are in units of the time column. `max_ahead` is `None` when no event is too far ahead.
+    Lengths are in units of the time column. `max_ahead` is `None` when no event is too far ahead,
+    and `unit` says what the numbers of the time column mean.
     """
 
     delay: int
     max_ahead: int | None
     buckets: int | None
     keep_late: bool
+    unit: str | None
 
     @staticmethod
-    def of(watermark: Any, max_ahead: Any, buckets: Any, keep_late: bool) -> Settings:
+    def of(
+        watermark: Any,
+        max_ahead: Any,
+        buckets: Any,
+        keep_late: bool,
+        *,
+        measure: Measure,
+    ) -> Settings:
         if buckets is not None and (type(buckets) is not int or not 0 < buckets <= 1 << 15):
             raise SpanError(
                 f"`buckets` is a number of groups of keys, from 1 to 32768; given: {buckets!r}."
             )
-        delay = 0 if watermark is None else length_of("watermark", watermark)
-        ahead = None if max_ahead is None else length_of("max_ahead", max_ahead)
-        return Settings(delay, ahead, buckets, keep_late)
+        delay = None if watermark is None else as_length("watermark", watermark)
+        ahead = ahead_of(max_ahead, measure)
+        length = measure.length("`watermark`", delay)
+        return Settings(length, ahead, buckets, keep_late, measure.unit)
 
 
-def length_of(name: str, given: Any) -> int:
-    """A length of time in units of the time column."""
-    try:
-        return as_lateness(given)
-    except SpanError as error:
-        raise SpanError(f"`{name}` is a length of time such as '10s'; {error}") from error
+def check_settings(
+    frame: DataFrame, time: str, unit: str | None, *more: Any, lateness: Any = 0
+) -> None:
+    """Refuse for a bounded DataFrame what no stream takes: one definition runs on both."""
+    checked(frame, [time])
+    measure = Measure.of(time, arrow_types(frame, [time])[time], unit)
+    Settings.of(*more, measure=measure)
+    measure.length("`lateness`", as_length("lateness", lateness))
+
+
+def ahead_of(given: Any, measure: Measure) -> int | None:
+    """How far ahead of the clock an event may be, in units of the time column; `None`: any way."""
+    if given is None:
+        return None
+    length = as_length("max_ahead", given)
+    if measure.moments or measure.unit is not None:
+        return measure.length("`max_ahead`", length)
+    if given != MAX_AHEAD:
+        raise SpanError(
+            "`max_ahead` says how far ahead of the clock an event may be, and numbers of no unit "
+            f"have nothing to do with it: the time column {measure.name!r} holds {measure.holds}. "
+            "Leave `max_ahead` out, say with `unit` what the numbers mean, or make the column a "
+            "timestamp."
+        )
+    return None
 
 
 @dataclass(frozen=True)
@@ -132,18 +164,11 @@ class Stream:
         bucket = F.pmod(F.xxhash64(*keys), F.lit(len(labels))) if keys else F.lit(0)
         columns = [*map(col, self.columns), bucket.cast("int").alias(BUCKET)]
         ahead = self.settings.max_ahead
-        kind = self.frame.schema[self.time].dataType
-        if not isinstance(kind, T.DatetimeType):
-            if ahead not in (None, length_of("max_ahead", MAX_AHEAD)):
-                raise SpanError(
-                    "`max_ahead` says how far ahead of the clock an event may be, and numbers have "
-                    f"nothing to do with it: the time column {self.time!r} holds "
-                    f"{kind.simpleString()}. Leave `max_ahead` out, or make the column a timestamp."
-                )
-            ahead = None
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
-        pack = Pack(self._events(), self.time, labels, ahead)
+            if isinstance(self.frame.schema[self.time].dataType, T.TimestampNTZType | T.DateType):
+                ahead += FIRST_CLOCK
+        pack = Pack(self._events(), self.time, labels, ahead, self.settings.unit)
         return self.frame.select(*columns).mapInArrow(pack, PACKED)
 
     def _keep(self) -> Any:

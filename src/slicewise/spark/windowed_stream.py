@@ -16,6 +16,7 @@ from slicewise.spark.keeping import Keeper, Kept, Metrics
 from slicewise.spark.query import Query
 from slicewise.spark.sifting import try_lifts
 from slicewise.spark.stream import Settings, Stream
+from slicewise.times import as_length
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,7 @@ class KeepWindows(Keeper):
 
     query: Query
     made: pa.Schema
-    lateness: int
+    lateness: Any
     emit: Any
 
     def fresh(self) -> Kept:
@@ -50,6 +51,7 @@ class KeepWindows(Keeper):
             by=query.by,
             lateness=self.lateness,
             emit=self.emit,
+            unit=query.unit,
         )
 
 
@@ -104,18 +106,20 @@ def windowed_stream(
     aggs: Any,
     lateness: Any,
     emit: Any,
+    unit: str | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The windows of a stream; see `sw.windowed`."""
-    settings = Settings.of(*more)
     emit = emit or "on_close"
     # An operator refuses what cannot be emitted so.
-    checked = Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit)
-    asked = Windowed.of(frame, by, time, windows, aggs)
+    Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit, unit=unit)
+    asked = Windowed.of(frame, by, time, windows, aggs, unit)
+    asked.query.measure.length("`lateness`", as_length("lateness", lateness))
+    settings = Settings.of(*more, measure=asked.query.measure)
     rows = emitted(asked.schema, emit)
-    keeper = KeepWindows(asked.query, arrow_schema(rows), checked.lateness, emit)
+    keeper = KeepWindows(asked.query, arrow_schema(rows), lateness, emit)
     columns = frame.columns if settings.keep_late else asked.columns
-    about = {"verb": "windowed", "emit": emit}
+    about = {"verb": "windowed", "emit": emit, "unit": unit}
     query = asked.query
     return Stream(frame, query.by, time, columns, keeper, rows, settings, about).run()
 
