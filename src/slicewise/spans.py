@@ -142,6 +142,22 @@ def span(given: Any) -> Span:
     return Ticks(_whole(given, "A span"))
 
 
+def is_nothing(given: Any) -> bool:
+    """Whether a length is that of nothing, which a watermark or a lateness may have.
+
+    >>> is_nothing("0s"), is_nothing(0), is_nothing("1s")
+    (True, True, False)
+    """
+    if isinstance(given, str):
+        parts = _PART.findall(given) if _TEXT.fullmatch(given) else []
+        return bool(parts) and all(int(n) == 0 and unit in MICROSECONDS for n, unit in parts)
+    if isinstance(given, dt.timedelta):
+        return given == dt.timedelta()
+    if isinstance(given, np.timedelta64):
+        return bool(given == np.timedelta64(0, "us"))
+    return isinstance(given, int | np.integer) and not isinstance(given, bool) and given == 0
+
+
 def canonical(microseconds: int) -> str:
     """The shortest text for a length of time, largest units first.
 

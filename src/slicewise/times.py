@@ -19,7 +19,7 @@ from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError, SpanError
 from slicewise.limits import REACH
-from slicewise.spans import Duration, Ticks, canonical, span
+from slicewise.spans import Duration, Ticks, canonical, is_nothing, span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ def converted(microseconds: int, unit: str, what: str) -> int:
 
 def as_length(name: str, given: Any) -> Duration | Ticks | None:
     """A length of time that may be nothing (`None`), such as a lateness."""
-    if type(given) is int and given == 0:
+    if is_nothing(given):
         return None
     try:
         length = span(given)

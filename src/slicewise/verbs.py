@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -52,7 +51,8 @@ def rolling(
     are called `<output of the aggregate>_<span>`.
 
     On a streaming DataFrame each row comes out once the watermark, which is `watermark` behind the
-    newest event, has passed it; the other arguments are those of `sw.windowed` on a stream.
+    newest event, has passed it; this and the other arguments are those of `sw.windowed` on a
+    stream.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 2, 2, 9], "x": [3, 1, 4, 2]}
@@ -142,10 +142,11 @@ def windowed(
 
     A table is a stream whose watermark ends at infinity, so the other arguments change nothing
     there: they are for streams, and taken so that one definition runs on both. On a streaming
-    DataFrame the watermark is `watermark` behind the newest event; events up to `lateness` below
-    it still count; `emit` is `"on_close"` (default), `"final"` or `"on_update"`. `keep_late` hands
-    out dropped events in a column `late`; an event further ahead of the clock than `max_ahead` is
-    one of them. Keys are kept in so many `buckets`, by default one per shuffle partition.
+    DataFrame the watermark is `watermark` behind the newest event, or as far as `withWatermark` on
+    the time column says, and one of them must be given; events up to `lateness` below it still
+    count; `emit` is `"on_close"` (default), `"final"` or `"on_update"`. `keep_late` hands out
+    dropped events in a column `late`; an event further ahead of the clock than `max_ahead` is one
+    of them. Keys are kept in so many `buckets`, by default one per shuffle partition.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
@@ -316,10 +317,16 @@ def explain(
     return explain_rolling(data, by=by, time=time, over=over, aggs=aggs, unit=unit)
 
 
-def is_spark(data: object) -> bool:
-    """Whether `data` is a Spark DataFrame; only a program that imported Spark can have one."""
-    spark = sys.modules.get("pyspark.sql")
-    return spark is not None and isinstance(data, spark.DataFrame)
+def is_spark(data: Any) -> bool:
+    """Tells whether `data` is a Spark DataFrame, classic or Connect; refuses Spark before 4.0."""
+    # Before Spark 4 the two kinds of DataFrames had nothing but their name in common.
+    known = ((kind.__name__, kind.__module__) for kind in type(data).__mro__)
+    if not any(name == "DataFrame" and module.startswith("pyspark.sql.") for name, module in known):
+        return False
+    from slicewise.spark.compat import check_spark
+
+    check_spark(data.sparkSession)
+    return True
 
 
 def check_streaming(emit: str | None, lateness: Any) -> None:

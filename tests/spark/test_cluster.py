@@ -78,6 +78,11 @@ query = {"by": "k", "time": "t", "over": ["1m", sw.rows(5)], "aggs": [vwap, sw.a
 found, wanted = sw.rolling(events, **query).toArrow(), sw.rolling(table, **query)
 order = [("k", "ascending"), ("t", "ascending")]
 assert found.cast(wanted.schema).sort_by(order).to_pylist() == wanted.sort_by(order).to_pylist()
+# What `withWatermark` said is found without the JVM.
+ticks = spark.readStream.format("rate").load().withWatermark("timestamp", "10 seconds")
+counts = {"time": "timestamp", "aggs": sw.agg.count()}
+assert sw.windowed(ticks, windows=sw.tumbling("1m"), **counts).isStreaming
+assert sw.rolling(ticks, over="1m", watermark="10s", **counts).isStreaming
 print("all the same")
 spark.stop()
 """

@@ -341,6 +341,29 @@ def test_mistakes_are_found_on_the_driver(frame: Any, change: Any, error: Any, m
         sw.rolling(given, over=5, **query)
 
 
+def test_keys_whose_collation_takes_different_texts_for_the_same_are_refused(spark: Any) -> None:
+    rows = "values (1, 'a', 1), (2, 'A', 2), (3, 'b', 4) as rows(t, k, x)"
+    plain = spark.sql(f"select * from {rows}")
+    query: Any = {"by": "k", "time": "t", "aggs": sw.agg.sum("x")}
+    verbs: Any = (
+        lambda frame: sw.windowed(frame, windows=sw.tumbling(5), **query),
+        lambda frame: sw.windowed(frame, windows=sw.session(5), **query),
+        lambda frame: sw.rolling(frame, over=5, **query),
+    )
+    for made in ("k collate UTF8_LCASE", "array(k collate UTF8_LCASE)"):
+        collated = plain.withColumn("k", F.expr(made))
+        for verb in verbs:
+            with pytest.raises(ColumnTypeError, match=r"collation UTF8_LCASE .*`F.collate\('k', "):
+                verb(collated)
+    collated = plain.withColumn("k", F.expr("k collate UTF8_LCASE"))
+    for advice, sums in (
+        (F.collate("k", "UTF8_BINARY"), {"a": 1, "A": 2, "b": 4}),
+        (F.lower(F.collate("k", "UTF8_BINARY")), {"a": 3, "b": 4}),
+    ):
+        found = verbs[1](collated.withColumn("k", advice)).collect()
+        assert {row["k"]: row["x_sum"] for row in found} == sums
+
+
 @pytest.mark.parametrize(
     ("window", "match"),
     [

@@ -28,7 +28,7 @@ def test_a_drained_stream_joins_the_emitted_rows_with_its_late_output_and_own_de
         [{"k": "a", "t": 2, "x": 7, "id": 2}, {"k": "a", "t": 31, "x": 3, "id": 3}],
     )
     query: dict[str, Any] = {"by": "k", "time": "t", "windows": windows, "aggs": aggs}
-    stream = sw.windowed(source.stream(spark), **query, keep_late=True, buckets=2)
+    stream = sw.windowed(source.stream(spark), **query, watermark=0, keep_late=True, buckets=2)
     writer = stream.writeStream.option("checkpointLocation", str(checkpoint))
     assert writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination(200)
     for given, message in (

@@ -172,7 +172,8 @@ def test_a_day_ahead_of_the_clock_is_the_most_unless_said(spark: Any, tmp_path: 
     )
     stream = sw.windowed(
         source.stream(spark, schema="t timestamp, x bigint, id bigint"), time="t",
-        windows=sw.tumbling("7d"), aggs=sw.agg.collect("id"), keep_late=True,
+        windows=sw.tumbling("7d"), aggs=sw.agg.collect("id"), watermark="0s",
+        keep_late=True,
     )  # fmt: skip
     ran = run(stream, tmp_path / "state")
     assert [row["id"] for row in late(ran.rows)] == [1]
@@ -284,6 +285,7 @@ def test_what_cannot_run_is_refused_when_it_is_built(
         "time": "t",
         "windows": sw.tumbling(10),
         "aggs": sw.agg.sum("x"),
+        "watermark": 5,
     }
     with pytest.raises(error, match=message):
         sw.windowed(source.stream(spark), **(query | given))

@@ -23,7 +23,9 @@ def test_spark_compiles_its_code_once_and_not_for_each_micro_batch(
         source.add([{"k": "a", "t": NOON + timedelta(minutes=minute), "x": minute}])
     stream = source.stream(spark, schema="k string, t timestamp, x bigint")
     compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
-    query = sw.windowed(stream, by="k", time="t", windows=sw.tumbling("1m"), aggs=sw.agg.sum("x"))
+    query = sw.windowed(
+        stream, by="k", time="t", windows=sw.tumbling("1m"), aggs=sw.agg.sum("x"), watermark="0s"
+    )
     assert run(query, tmp_path / "first").rows
     before = compiled.getCount()
     assert run(query, tmp_path / "second").rows

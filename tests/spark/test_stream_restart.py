@@ -154,7 +154,9 @@ def test_what_cannot_change_is_refused_and_the_stream_goes_on_as_it_was(
     refused(started(spark, source, time="id"), ours, "`time` was 't' and is 'id'")
     refused(started(spark, source, buckets=3), ours, "`buckets` was 2 and is 3", done)
     refused(started(spark, source, emit="final"), ours, "`emit` was 'on_close' and is 'final'")
-    rolling = sw.rolling(source.stream(spark), by="k", time="t", over=5, aggs=sw.agg.sum("x"))
+    rolling = sw.rolling(
+        source.stream(spark), by="k", time="t", over=5, aggs=sw.agg.sum("x"), watermark=0
+    )
     refused(rolling, ours, "`verb` was 'windowed' and is 'rolling'")
     with settings(spark__sql__shuffle__partitions=4):
         # The buckets would be others, though there are as many.
@@ -223,8 +225,9 @@ def test_key_and_time_columns_keep_their_types(
         stream = source.stream(spark, schema="j int, t int")
         columns = stream.selectExpr(f"cast(j as {key}) j", f"cast(t as {time}) t")
         return sw.windowed(
-            columns, by="j", time="t", windows=sw.tumbling(10), aggs=sw.agg.count(), buckets=4
-        )
+            columns, by="j", time="t", windows=sw.tumbling(10), aggs=sw.agg.count(), buckets=4,
+            watermark=0,
+        )  # fmt: skip
 
     source.add([{"j": key, "t": 3} for key in range(8)])
     with monkeypatch.context() as patch:

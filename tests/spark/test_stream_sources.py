@@ -30,7 +30,7 @@ def test_lines_that_cannot_be_parsed_are_handed_out_and_the_stream_goes_on(
     lines = spark.readStream.schema("k string, t bigint, x bigint, id bigint")
     stream = sw.windowed(
         lines.json(str(tmp_path / "in")), by="k", time="t", windows=WINDOWS, aggs=COUNTS,
-        keep_late=True, buckets=2,
+        watermark=0, keep_late=True, buckets=2,
     )  # fmt: skip
     ran = run(stream, tmp_path / "state")
     dropped = [row["late"] for row in ran.rows if row["window"] is None]
@@ -73,7 +73,7 @@ def test_an_aggregate_that_raises_for_one_key_stops_nothing(spark: Any, tmp_path
     )
     stream = sw.windowed(
         source.stream(spark), by="k", time="t", windows=WINDOWS,
-        aggs=[Poison("x").alias("sum"), sw.agg.count()], keep_late=True, buckets=2,
+        aggs=[Poison("x").alias("sum"), sw.agg.count()], watermark=0, keep_late=True, buckets=2,
     )  # fmt: skip
     ran = run(stream, tmp_path / "state")
     assert [row["id"] for row in late(ran.rows)] == [1]
@@ -133,7 +133,7 @@ def test_compiled_code_that_raises_for_one_key_stops_nothing_and_metrics_say_wha
     aggs = [Inverse("x"), Ratio("x"), Poison("x"), Slow("x")]
     stream = sw.windowed(
         source.stream(spark), by="k", time="t", windows=WINDOWS, aggs=aggs, keep_late=True,
-        buckets=3,
+        watermark=0, buckets=3,
     )  # fmt: skip
     ran = run(stream, tmp_path / "state")
     assert [row["id"] for row in late(ran.rows)] == [1]
@@ -175,7 +175,7 @@ def test_a_compiled_combine_that_raises_while_slices_merge_stops_the_stream_and_
     )
     stream = sw.windowed(
         source.stream(spark), by="k", time="t", windows=sw.sliding(20, every=10),
-        aggs=Limited("x"), buckets=2,
+        aggs=Limited("x"), watermark=0, buckets=2,
     )  # fmt: skip
     with pytest.raises(Exception, match="ValueError: more than a hundred"):
         run(stream, tmp_path / "state")
@@ -208,7 +208,9 @@ def test_a_source_written_in_python_streams_too(spark: Any, tmp_path: Path) -> N
 
     spark.dataSource.register(Stepping)
     steps = spark.readStream.format("stepping").load()
-    frame = sw.windowed(steps, by="k", time="t", windows=WINDOWS, aggs=COUNTS, buckets=2)
+    frame = sw.windowed(
+        steps, by="k", time="t", windows=WINDOWS, aggs=COUNTS, watermark=0, buckets=2
+    )
     table = frame.writeStream.format("memory").queryName("steps")
     query = table.option("checkpointLocation", str(tmp_path / "state")).start()
     try:
@@ -234,7 +236,9 @@ def test_the_rate_sources_stream_without_a_key(
 ) -> None:
     moments = spark.readStream.format(source).options(**options).load()
     values = [sw.agg.count("value"), sw.agg.min("value"), sw.agg.max("value")]
-    frame = sw.windowed(moments, time="timestamp", windows=[sw.tumbling("1s")], aggs=values)
+    frame = sw.windowed(
+        moments, time="timestamp", windows=[sw.tumbling("1s")], aggs=values, watermark="0s"
+    )
     name = source.replace("-", "_")
     table = frame.writeStream.format("memory").queryName(name)
     query = table.option("checkpointLocation", str(tmp_path / "state")).start()

@@ -5,6 +5,7 @@ The `python` blocks of one document form one program. A block followed directly 
 """
 
 import builtins
+import os
 import re
 import subprocess
 import symtable
@@ -101,8 +102,17 @@ def check_document(document: Path, folder: Path) -> None:
 
 
 def run_script(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program as `venv/bin/python program.py` does, where `python3` is another Python."""
+    other = folder / "bin" / "python3"
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("#!/bin/sh\necho this Python lacks everything >&2\nexit 1\n")
+    other.chmod(0o755)
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("PYSPARK_")}
+    if "PYSPARK_SUBMIT_ARGS" in os.environ:  # it makes workers start quicker
+        variables["PYSPARK_SUBMIT_ARGS"] = os.environ["PYSPARK_SUBMIT_ARGS"]
     return subprocess.run(
         [sys.executable, str(path)],
+        env={**variables, "PATH": f"{other.parent}{os.pathsep}{os.environ['PATH']}"},
         cwd=folder,
         capture_output=True,
         text=True,

@@ -105,3 +105,41 @@ def test_aggregates_that_differ_by_name_alone_share_code(tmp_path: Path) -> None
             [sys.executable, program], env=surroundings, capture_output=True, text=True, check=False
         )
         assert done.stdout == "[0.0, 0.5, 1.5, 2.5]\n", done.stderr
+
+
+THREADS = """
+import threading
+from typing import NamedTuple
+import slicewise as sw
+
+class Middle(NamedTuple):
+    size: int
+    total: float
+
+class Average(sw.Aggregate):
+    def identity(self): return Middle(0, 0.0)
+    def lift(self, value): return Middle(1, value)
+    def combine(self, a, b): return Middle(a.size + b.size, a.total + b.total)
+    def lower(self, s): return s.total / s.size
+
+together, found = threading.Barrier(6), []
+
+def work():
+    together.wait()
+    op = sw.Operator(windows=[sw.tumbling(10)], aggs=[Average("x")], time="t", by="k")
+    op.process({"k": ["a", "b", "a"], "t": [1, 2, 3], "x": [1.0, 5.0, 2.0]})
+    found.append([(result.key, *result.values.values()) for result in op.advance(10)])
+
+threads = [threading.Thread(target=work) for _ in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert found == [[("a", 1.5), ("b", 5.0)]] * 6, found
+"""
+
+
+def test_six_threads_of_a_fresh_process_make_their_kernels_at_once(tmp_path: Path) -> None:
+    """None of them finds a module that another one has not finished."""
+    program = tmp_path / "threads.py"
+    program.write_text(THREADS)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

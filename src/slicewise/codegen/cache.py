@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # What is needed only when something is compiled is imported there: importing the package is quick.
+
+# Held while a module is made: one that is half made must not be found by another thread.
+_importing = threading.RLock()
 
 
 @cache
@@ -51,8 +55,15 @@ def module_from(source: str) -> ModuleType:
     """Import `source` as a module that lives in the cache folder.
 
     The file is named after its content, so it never changes. Numba's cache compares modification
-    times: whichever process writes the file, it is the same, so that cache stays valid.
+    times: whichever process writes the file, it is the same, so that cache stays valid. Threads
+    that ask at the same time wait for one of them to make the module.
     """
+    with _importing:
+        return _made_once(source)
+
+
+def _made_once(source: str) -> ModuleType:
+    """The module, which nobody else makes meanwhile."""
     import hashlib
     import importlib.util
     import tempfile
@@ -73,10 +84,10 @@ def module_from(source: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
+        sys.modules[name] = module
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise
     return module

@@ -11,9 +11,10 @@ fifth less time (measured).
 from __future__ import annotations
 
 import gc
+import threading
 from collections import namedtuple
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from types import FunctionType
 from typing import Any
 from uuid import uuid4
@@ -65,17 +66,23 @@ def without_cycles(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-@cache
+_classes: dict[tuple[str, ...], type] = {}
+_naming = threading.Lock()  # two threads must not make two classes of one name
+
+
 def named_tuple(name: str, *fields: str) -> type:
     """The class of states with named fields, one for all generated modules.
 
     Its machine code is filed under the types of arguments, so every process must find the class
     again, whatever it has imported: by its qualified name in this module.
     """
-    made: type = namedtuple(name, fields)  # type: ignore[misc]  # mypy wants literals
-    made.__module__ = __name__
-    made.__qualname__ = ":".join([name, *fields])
-    return made
+    with _naming:
+        if (name, *fields) not in _classes:
+            made: type = namedtuple(name, fields)  # type: ignore[misc]  # mypy wants literals
+            made.__module__ = __name__
+            made.__qualname__ = ":".join([name, *fields])
+            _classes[(name, *fields)] = made
+        return _classes[(name, *fields)]
 
 
 def __getattr__(name: str) -> Any:

@@ -40,7 +40,8 @@ from slicewise.spark.frames import (
     tie_breakers,
 )
 from slicewise.spark.ordered import FeedOrdered
-from slicewise.spark.query import Query, check_sendable, result_types
+from slicewise.spark.query import Query, result_types
+from slicewise.spark.sending import map_in_arrow
 from slicewise.spark.slices import CombineSlices, MergeSlices
 from slicewise.spark.states import PART, SLICE, state_names, state_type
 from slicewise.windows import Fixed, Periodic, Window
@@ -199,8 +200,7 @@ class Windowed:
         """The result, which Spark computes when it is asked for."""
         if self.way == "ordered" or (self.way == "sliced" and self.apart):
             task = FeedOrdered(self.query, arrow_schema(self.schema))
-            check_sendable(task)
-            return self._in_order().mapInArrow(task, self.schema)
+            return map_in_arrow(self._in_order(), task, self.schema)
         if self.finished is not None:
             return self._native().select(*self.finished)
         results = [agg.output for agg in self.query.aggs]
@@ -208,12 +208,11 @@ class Windowed:
         schema = series.as_series(self.schema, results) if packed else self.schema
         apart = self.way == "native" and self.apart
         merge = MergeSlices(self.query, arrow_schema(schema), apart, packed)
-        check_sendable(merge)
         slices = self._native() if self.way == "native" else self._combined()
         if not merge.apart:
             order = map(col, [*self.query.by, *self._slice_order])
             slices = self._together(slices).sortWithinPartitions(*order)
-        found = slices.mapInArrow(merge, schema)
+        found = map_in_arrow(slices, merge, schema)
         return series.taken_apart(found, self.schema, results) if packed else found
 
     @property
@@ -240,7 +239,7 @@ class Windowed:
         schema = StructType([StructField(f.name, f.dataType) for f in fields])
         combine = CombineSlices(self.query, arrow_schema(schema))
         rows = self._in_order() if self.way == "sliced" else self._rows()
-        return rows.mapInArrow(combine, schema)
+        return map_in_arrow(rows, combine, schema)
 
     def _rows(self) -> DataFrame:
         return self.frame.select(*map(col, self.columns))

@@ -18,12 +18,16 @@ from slicewise.slicing.describe import (
 )
 from slicewise.slicing.snapshot import counted_in
 from slicewise.slicing.triggers import INFINITY
+from slicewise.spark.compat import check_spark
 from slicewise.spark.frames import arrow_schema, conformed
 from slicewise.spark.keeping import FORMAT
+from slicewise.spark.sending import map_in_arrow
 from slicewise.spark.stream import LATE
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+DESCRIBED = "windows string, aggs string"
 
 
 def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any = None) -> Any:
@@ -43,6 +47,7 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
     from pyspark.sql.types import StructType
 
     session = spark or _session()
+    check_spark(session)
     try:
         states = session.read.format("statestore").load(str(checkpoint))
     except PySparkException as error:
@@ -65,7 +70,7 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
             f"The checkpoint has format {about['format']}; this release of Slicewise reads formats "
             f"up to {FORMAT}. Drain it with the release that wrote it, or a later one."
         )
-    said = kept.select("kept").mapInArrow(described, "windows string, aggs string").first()
+    said: Any = map_in_arrow(kept.select("kept"), described, DESCRIBED).first()
     windows = counted_in(about.get("unit"), windows)
     _check("windows", said.windows, windows, window_described, window_of, lambda one: one.name)
     _check("aggs", said.aggs, aggs, aggregate_described, aggregate_of, lambda agg: agg.output)
@@ -74,7 +79,7 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
     if about.get("late"):
         schema.add(LATE, StructType.fromJson(json.loads(about["late"])))
     task = DrainBuckets(about, arrow_schema(made), arrow_schema(schema), windows, aggs)
-    return kept.select("kept").mapInArrow(task, schema)
+    return map_in_arrow(kept.select("kept"), task, schema)
 
 
 def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

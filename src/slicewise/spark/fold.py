@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import CapabilityError
 from slicewise.folding import INSTANCE, LATE, REVISION, Layout
+from slicewise.spark.compat import check_spark
 from slicewise.spark.frames import checked, col
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def layout_of(frame: DataFrame, verb: str, by: str | Sequence[str] | None) -> La
     """Which columns say what; refuses streams and what was not emitted by `sw.windowed`."""
     from pyspark.sql.types import NullType, StructType
 
+    check_spark(frame.sparkSession)
     if frame.isStreaming:
         raise CapabilityError(
             f"`{verb}` takes rows that a stream has emitted; this is the stream itself, which does "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.limits import REACH
 from slicewise.slicing.measures import measure_dtype
+from slicewise.spark import compat
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
 
@@ -22,6 +23,8 @@ BYTES = 1 << 25
 # How many rows a batch of results has at most.
 ROWS_OUT = 1 << 16
 DAY = 86_400_000_000
+# How texts are compared that have no collation of their own: byte by byte.
+PLAIN = "UTF8_BINARY"
 
 NTZ_MICROSECONDS = (
     "cast(cast(cast({} - timestamp_ntz'1970-01-01 00:00:00' as interval second) "
@@ -61,10 +64,9 @@ def arrow_types(frame: DataFrame, names: Iterable[str]) -> dict[str, pa.DataType
 def arrow_type(name: str, kind: DataType) -> pa.DataType:
     """The Arrow type of a column; refuses those that Arrow has no equal of."""
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import to_arrow_type
 
     try:
-        return to_arrow_type(kind, timezone="UTC")
+        return compat.to_arrow_type(kind)
     except PySparkException as error:
         raise ColumnTypeError(
             f"The column {name!r} holds {kind.simpleString()}, which cannot be sent to Python as "
@@ -92,19 +94,25 @@ def spark_type(name: str, kind: pa.DataType) -> DataType:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of a function whose results have this schema."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")
+    return compat.to_arrow_schema(schema)
 
 
 def check_keys(frame: DataFrame, by: Sequence[str]) -> None:
-    """Refuse keys that Spark cannot compare."""
+    """Refuse keys that Spark cannot compare, or compares otherwise than by what they hold."""
     for name in by:
         kind = frame.schema[name].dataType
         if not _compared(kind):
             raise ColumnTypeError(
                 f"Keys are compared, which Spark cannot do with maps and variants; {name!r} holds "
                 f"{kind.simpleString()}. Use one of its fields, or a text made of it."
+            )
+        if collated := _collations(kind):
+            raise ColumnTypeError(
+                f"Keys are the same when they hold the same, and texts with the collation "
+                f"{collated[0]} are the same to Spark when they do not; {name!r} holds "
+                f"{kind.simpleString()}. Make it plain text first: `F.collate({name!r}, "
+                f"'{PLAIN}')` tells all apart, and `F.lower` of that has one form for upper and "
+                "lower case."
             )
 
 
@@ -116,6 +124,18 @@ def _compared(kind: DataType) -> bool:
     if isinstance(kind, StructType):
         return all(_compared(field.dataType) for field in kind)
     return not isinstance(kind, MapType | VariantType)
+
+
+def _collations(kind: DataType) -> list[str]:
+    """The collations in a type by which Spark takes texts for the same that differ."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    if isinstance(kind, ArrayType):
+        return _collations(kind.elementType)
+    if isinstance(kind, StructType):
+        return [name for field in kind for name in _collations(field.dataType)]
+    found = getattr(kind, "collation", PLAIN)
+    return [] if found == PLAIN else [found]
 
 
 def microseconds(frame: DataFrame, name: str) -> Column:

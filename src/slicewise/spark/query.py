@@ -15,6 +15,7 @@ from slicewise.aggregates.base import Aggregate, Bound, bound_columns
 from slicewise.codegen.methods import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, CapabilityError, ColumnTypeError
 from slicewise.times import Measure
+from slicewise.verbs import listed
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -145,10 +146,10 @@ def _sample(kind: pa.DataType, number: int) -> Any:
     raise ColumnTypeError(f"There is no made-up value of {kind}.")
 
 
-def check_sendable(task: Any) -> None:
-    """Refuse what cannot be pickled, now and not in the middle of a job."""
+def pickled_task(task: Any) -> bytes:
+    """A task as it is sent to workers; refuses what cannot be pickled, before any job."""
     try:
-        pickled(task)
+        return pickled(task)
     except Exception as error:
         culprit = _culprit(task)
         raise CapabilityError(
@@ -158,14 +159,14 @@ def check_sendable(task: Any) -> None:
 
 
 def _culprit(task: Any) -> str:
-    query = task.keeper.query if hasattr(task, "keeper") else task.query
-    for what, items in (("The aggregate", query.aggs), ("The window", query.windows)):
-        for item in items:
+    query = getattr(getattr(task, "keeper", task), "query", task)
+    for what, name in (("The aggregate", "aggs"), ("The window", "windows")):
+        for item in listed(getattr(query, name, None) or ()):
             try:
                 pickled(item)
             except Exception:
-                name = item.output if isinstance(item, Aggregate) else item.name
-                return f"{what} {name!r}"
+                known = item.output if isinstance(item, Aggregate) else item.name
+                return f"{what} {known!r}"
     return "The query"
 
 

@@ -45,7 +45,8 @@ from slicewise.spark.frames import (
     spark_type,
     tie_breakers,
 )
-from slicewise.spark.query import Query, check_sendable, result_types
+from slicewise.spark.query import Query, result_types
+from slicewise.spark.sending import map_in_arrow
 from slicewise.spark.workers import in_worker
 from slicewise.times import Times, times_of
 from slicewise.trailing import length_of, rolling_columns
@@ -136,7 +137,6 @@ class Rolling:
         query, cut = self.query, self.range is not None
         new = arrow_schema(StructType(self.schema.fields[len(self.frame.columns) :]))
         task = RollOrdered(query, self.spans, self.reach, new, cut)
-        check_sendable(task)
         if self.range is not None:
             rows, by, order = self._cut(self.range), [self._bucket()], [PLACE]
             if self._ties() or not self._always_placed():
@@ -145,7 +145,7 @@ class Rolling:
             rows, by = self.frame, [col(name) for name in query.by]
             order = [*query.by, query.time, *self._ties()]
         rows = rows.repartition(*by) if by else rows.repartition(1)
-        return rows.sortWithinPartitions(*map(col, order)).mapInArrow(task, self.schema)
+        return map_in_arrow(rows.sortWithinPartitions(*map(col, order)), task, self.schema)
 
     def _cut(self, length: int) -> DataFrame:
         """Each row in its range of time, and once more in the next one if that looks back to it."""

@@ -286,7 +286,7 @@ def rolling_stream(
 ) -> Any:
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
     asked = Rolling.of(frame, by, time, over, aggs, unit)
-    settings = Settings.of(*more, measure=asked.query.measure)
+    settings = Settings.of(*more, measure=asked.query.measure).behind(frame.schema[time])
     made = arrow_schema(asked.schema)
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
     about = {"verb": "rolling", "unit": unit}

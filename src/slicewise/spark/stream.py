@@ -3,16 +3,18 @@
     events -> mapInArrow (Pack) -> groupBy(bucket).applyInPandasWithState (KeepBuckets)
            -> mapInArrow (Unpack) -> rows
 
-Only the DataFrame API is used. No `withWatermark` is needed: see `keeping`.
+Only the DataFrame API is used. The watermark is the stream's own, see `keeping`; how far it is
+behind is said by `watermark=` or by Spark's `withWatermark`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SpanError
+from slicewise.spark import compat
 from slicewise.spark.frames import arrow_schema, arrow_types, checked, col, conformed
 from slicewise.spark.keeping import (
     DROPPED,
@@ -26,17 +28,19 @@ from slicewise.spark.keeping import (
     Metrics,
 )
 from slicewise.spark.packing import BUCKET, NOW, PACKED, Pack, labels_for, to_table
-from slicewise.spark.query import check_sendable
+from slicewise.spark.sending import map_in_arrow, sent
 from slicewise.spark.workers import in_worker
 from slicewise.times import Measure, as_length
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 LATE = "late"
 OBSERVED = "slicewise"
+# What Spark notes at a column for `withWatermark`, in milliseconds.
+WATERMARK = "spark.watermarkDelayMs"
 # The default of `max_ahead`, which numbers as times do without.
 MAX_AHEAD = "1d"
 # How far the first clock on earth is ahead of UTC. A time without a zone may be that of any clock,
@@ -48,11 +52,11 @@ FIRST_CLOCK = 14 * 3_600_000_000
 class Settings:
     """What is asked of a stream beside windows and aggregates.
 
-    Lengths are in units of the time column. `max_ahead` is `None` when no event is too far ahead,
-    and `unit` says what the numbers of the time column mean.
+    Lengths are in units of the time column. `delay` is `None` when nobody said it yet. `max_ahead`
+    is `None` when no event is too far ahead. `unit` says what the numbers of the time column mean.
     """
 
-    delay: int
+    delay: int | None
     max_ahead: int | None
     buckets: int | None
     keep_late: bool
@@ -71,10 +75,28 @@ class Settings:
             raise SpanError(
                 f"`buckets` is a number of groups of keys, from 1 to 32768; given: {buckets!r}."
             )
-        delay = None if watermark is None else as_length("watermark", watermark)
+        delay = None
+        if watermark is not None:
+            delay = measure.length("`watermark`", as_length("watermark", watermark))
         ahead = ahead_of(max_ahead, measure)
-        length = measure.length("`watermark`", delay)
-        return Settings(length, ahead, buckets, keep_late, measure.unit)
+        return Settings(delay, ahead, buckets, keep_late, measure.unit)
+
+    def behind(self, time: StructField) -> Settings:
+        """The settings with a delay of the watermark, given here or by Spark's `withWatermark`."""
+        noted = time.metadata.get(WATERMARK)
+        delay = self.delay if noted is None else 1000 * int(noted)  # it is about timestamps
+        if delay is None:
+            raise SpanError(
+                "A stream needs a watermark: how far behind the newest event others may still "
+                "come. Give it, such as `watermark='10 minutes'` (`watermark='0s'` if no event is "
+                f"ever behind), or call `withWatermark({time.name!r}, '10 minutes')` before."
+            )
+        if self.delay not in (None, delay):
+            raise SpanError(
+                f"The watermark is said twice: `withWatermark` has it {delay} microseconds behind "
+                f"in {time.name!r}, and `watermark=` {self.delay}. Leave one of them out."
+            )
+        return replace(self, delay=delay)
 
 
 def check_settings(
@@ -137,10 +159,11 @@ class Stream:
         ]
         out = self._schema()
         unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
-        return kept.observe(OBSERVED, *totals).select("kind", "made").mapInArrow(unpack, out)
+        made = kept.observe(OBSERVED, *totals).select("kind", "made")
+        return map_in_arrow(made, unpack, out)
 
     def _partitions(self) -> int:
-        return int(self.frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+        return compat.shuffle_partitions(self.frame.sparkSession)
 
     def _labels(self) -> tuple[int, ...]:
         partitions = self._partitions()
@@ -157,7 +180,7 @@ class Stream:
 
     def _packed(self) -> DataFrame:
         from pyspark.sql import functions as F
-        from pyspark.sql import types as T
+        from pyspark.sql.types import DateType, TimestampNTZType
 
         labels = self._labels()
         keys = [col(name) for name in self.by]
@@ -166,10 +189,11 @@ class Stream:
         ahead = self.settings.max_ahead
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
-            if isinstance(self.frame.schema[self.time].dataType, T.TimestampNTZType | T.DateType):
+            kind = self.frame.schema[self.time].dataType
+            if isinstance(kind, TimestampNTZType | DateType):
                 ahead += FIRST_CLOCK
         pack = Pack(self._events(), self.time, labels, ahead, self.settings.unit)
-        return self.frame.select(*columns).mapInArrow(pack, PACKED)
+        return map_in_arrow(self.frame.select(*columns), pack, PACKED)
 
     def _keep(self) -> Any:
         labels = self._labels()
@@ -186,10 +210,9 @@ class Stream:
             "late": self._event().json() if self.settings.keep_late else None,
         }
         settings = self.settings
+        assert settings.delay is not None
         keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
-        check_sendable(keep)
-        # Spark asks for a plain function.
-        return lambda key, frames, state: keep(key, frames, state)
+        return sent(self.frame, keep)
 
     def _event(self) -> StructType:
         """What the buckets need of an event."""

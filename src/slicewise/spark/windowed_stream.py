@@ -115,7 +115,7 @@ def windowed_stream(
     Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit, unit=unit)
     asked = Windowed.of(frame, by, time, windows, aggs, unit)
     asked.query.measure.length("`lateness`", as_length("lateness", lateness))
-    settings = Settings.of(*more, measure=asked.query.measure)
+    settings = Settings.of(*more, measure=asked.query.measure).behind(frame.schema[time])
     rows = emitted(asked.schema, emit)
     keeper = KeepWindows(asked.query, arrow_schema(rows), lateness, emit)
     columns = frame.columns if settings.keep_late else asked.columns

@@ -1,0 +1,71 @@
+"""What differs between the releases of Spark that Slicewise runs on: 4.0 and newer.
+
+Differences are told by what is there, not by a number: Spark's Python comes under other numbers
+too, such as those of Databricks Connect.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from slicewise.errors import CapabilityError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+OLDEST = 4
+# Spark's own default. Databricks may choose the number itself (`auto`) and tells nobody which.
+SHUFFLE_PARTITIONS = 200
+
+
+def check_spark(session: Any) -> None:
+    """Refuse a session whose Spark is too old, on either side of Spark Connect."""
+    import pyspark
+
+    for version in (pyspark.__version__, session.version):
+        major = version.partition(".")[0]
+        if major.isdigit() and int(major) < OLDEST:
+            raise CapabilityError(
+                f"Slicewise runs on Spark {OLDEST}.0 and newer; this DataFrame is one of Spark "
+                f"{version}. Use a newer Spark, or hand over `frame.toPandas()`."
+            )
+
+
+def shuffle_partitions(session: SparkSession) -> int:
+    """The number of shuffle partitions; Spark's default where the setting is no number."""
+    found = session.conf.get("spark.sql.shuffle.partitions") or ""
+    return int(found) if found.isdigit() else SHUFFLE_PARTITIONS
+
+
+@cache
+def _in_utc() -> dict[str, Any]:
+    """The argument that says that timestamps are in UTC: `timezone` since 4.2."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    known = signature(to_arrow_type).parameters
+    return {"timezone": "UTC"} if "timezone" in known else {"timestamp_utc": True}
+
+
+def to_arrow_type(kind: DataType) -> pa.DataType:
+    """The Arrow type with which Spark sends a column to Python."""
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    return to_arrow_type(kind, **_in_utc())
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema in which Spark sends rows to Python and takes them back."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, **_in_utc())
+
+
+def is_datetime(kind: DataType) -> bool:
+    """Tells whether a column holds dates or timestamps: `DatetimeType` is there since 4.1."""
+    from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
+
+    return isinstance(kind, DateType | TimestampType | TimestampNTZType)
