@@ -289,3 +289,84 @@ def test_rule_04_the_last_rows_every_step_are_reported_with_times() -> None:
     assert found["start"] == [times[1], times[2]]
     assert found["end"] == [MOMENT + dt.timedelta(seconds=s) for s in (5, 15)]
     assert found["x_sum"] == [6, 12]
+
+
+MIXED = [
+    sw.tumbling("10s"),
+    sw.tumbling(sw.rows(2)),
+    sw.sliding(sw.rows(2), every="10s", name="last"),
+]
+
+
+def mixed_table(*, km: bool = False) -> dict[str, Any]:
+    times = [MOMENT + dt.timedelta(seconds=s) for s in (1, 4, 12)]
+    return {"t": times, "x": [1, 2, 4]} | ({"km": [0.0, 2.5, 7.5]} if km else {})
+
+
+def seconds(values: list[Any]) -> list[int | None]:
+    """Moments as seconds after `MOMENT`."""
+    plain = [v if v is None or isinstance(v, dt.datetime) else v.to_pydatetime() for v in values]
+    return [None if v is None else round((v - MOMENT).total_seconds()) for v in plain]
+
+
+@pytest.mark.parametrize("make", [dict, pa.table, pd.DataFrame, pl.DataFrame])
+def test_each_row_keeps_the_bounds_that_its_own_window_means(make: Any) -> None:
+    #   rule 12: the same columns on every engine; times stay times beside positions of rows
+    found = sw.windowed(make(mixed_table()), time="t", windows=MIXED, aggs=SUM)
+    table = pa.table(found) if make is not pd.DataFrame else pa.Table.from_pandas(found)
+    names = ["window", "start", "end", "start_position", "end_position", "x_sum"]
+    assert table.column_names == names
+    assert table["window"].to_pylist() == ["tumbling_10s"] * 2 + ["tumbling_2rows"] + ["last"] * 2
+    assert pa.types.is_timestamp(table.schema.field("start").type)
+    assert seconds(table["start"].to_pylist()) == [0, 10, None, 1, 4]
+    assert seconds(table["end"].to_pylist()) == [10, 20, None, 10, 20]
+    assert table["start_position"].to_pylist() == [None, None, 0, None, None]
+    assert table["end_position"].to_pylist() == [None, None, 2, None, None]
+
+
+def test_positions_are_floats_when_one_of_the_columns_has_fractions() -> None:
+    windows = [sw.tumbling("10s"), sw.tumbling(sw.rows(2)), sw.tumbling(sw.units(5, on="km"))]
+    table = pa.table(mixed_table(km=True))
+    found = sw.windowed(table, time="t", windows=windows, aggs=SUM)
+    assert found.schema.field("start_position").type == pa.float64()
+    assert found["end_position"].to_pylist() == [None, None, 2.0, 5.0, 10.0]
+    # An empty table has the same columns, and so has a call that closes nothing.
+    empty = sw.windowed(table.slice(0, 0), time="t", windows=windows, aggs=SUM)
+    assert empty.schema == found.schema
+    whole = sw.windowed(pa.table(mixed_table()), time="t", windows=MIXED, aggs=SUM)
+    assert whole.schema.field("start_position").type == pa.int64()
+
+
+def test_plain_numbers_as_times_share_their_columns_with_positions() -> None:
+    windows = [sw.tumbling(10), sw.tumbling(sw.rows(2))]
+    found = sw.windowed({"t": [1, 4, 12], "x": [1, 2, 4]}, time="t", windows=windows, aggs=SUM)
+    assert list(found) == ["window", "start", "end", "x_sum"]
+    assert [*zip(found["start"], found["end"], strict=True)] == [(0, 10), (10, 20), (0, 2)]
+
+
+def test_an_operator_says_bounds_in_the_measure_of_the_window_and_folds_by_all_of_them() -> None:
+    made: dict[str, Any] = {"windows": MIXED, "aggs": [SUM], "time": "t"}
+    op = sw.Operator(**made, lateness="1m")
+    table = mixed_table()
+    op.process({name: values[:1] + values[2:] for name, values in table.items()})
+    first = op.advance_arrow(MOMENT + dt.timedelta(seconds=20))
+    op.process({name: values[1:2] for name, values in table.items()})
+    blob = op.snapshot()
+    results = op.advance(math.inf)
+    assert {r.window: (r.start, r.end) for r in results if r.window == "tumbling_2rows"} == {
+        "tumbling_2rows": (0, 2)
+    }
+    again = sw.Operator.restore(blob).advance_arrow(math.inf)
+    assert again.schema == first.schema
+    folded = sw.fold(pa.concat_tables([first, again]))
+    expected = sw.windowed(pa.table(table), time="t", windows=MIXED, aggs=SUM)
+    order = [("window", "ascending"), ("start", "ascending")]
+    assert folded.sort_by(order).equals(expected.sort_by(order))
+
+
+@pytest.mark.parametrize("name", ["start_position", "end_position"])
+def test_no_key_or_result_has_the_name_of_a_bound(name: str) -> None:
+    with pytest.raises(ColumnError, match=r"'start_position', 'end_position'.*Rename that column"):
+        sw.windowed({name: [1], **mixed_table()}, by=name, time="t", windows=MIXED, aggs=SUM)
+    with pytest.raises(AggregateError, match=f"the name '{name}'"):
+        sw.windowed(mixed_table(), time="t", windows=MIXED, aggs=SUM.alias(name))

@@ -13,6 +13,7 @@ from slicewise.grouping import NAN, encode, frozen
 from slicewise.slicing.events import Columns
 from slicewise.slicing.intake import bind, times_of
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.settings import POSITIONS, TIMES
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def in_order(table: pa.Table, by: Sequence[str], windows: Sequence[str]) -> pa.T
     if table.num_rows < 2:
         return table
     place = pc.index_in(table["window"], pa.array(windows, pa.string())).to_numpy()
-    order = [table["end"].to_numpy(), table["start"].to_numpy(), place]
+    bounds = [name for name in (*TIMES, *POSITIONS) if name in table.column_names]
+    order = [*(table[name].to_numpy() for name in reversed(bounds)), place]
     if by:
         order.append(_ranks([table[name] for name in by]))
     return table.take(pa.array(np.lexsort(order)))

@@ -120,10 +120,13 @@ def column_of(name: str, values: Any) -> Column:
         ) from error
 
 
-def times_column(values: np.ndarray, kind: pa.DataType, grain: int) -> pa.Array:
+def times_column(
+    values: np.ndarray, kind: pa.DataType, grain: int, nothing: np.ndarray | None = None
+) -> pa.Array:
     """Microseconds as times of the type of a time column, if that can hold multiples of `grain`.
 
-    Otherwise they are of its kind with microseconds: a date then becomes a timestamp.
+    Otherwise they are of its kind with microseconds: a date then becomes a timestamp. They are null
+    where there is `nothing`.
     """
     import pyarrow as pa
 
@@ -133,8 +136,8 @@ def times_column(values: np.ndarray, kind: pa.DataType, grain: int) -> pa.Array:
     elif types.is_duration(kind) or types.is_time(kind):
         fine = pa.duration("us")  # the end of a day is no time of day
     else:
-        return pa.array(values)
-    moments = pa.array(values).cast(fine)
+        return pa.array(values, mask=nothing)
+    moments = pa.array(values, mask=nothing).cast(fine)
     coarse = day if types.is_date(kind) else UNITS[kind.unit][0]
     return moments if types.is_time(kind) or grain % coarse else moments.cast(kind)
 

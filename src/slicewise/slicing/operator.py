@@ -51,7 +51,9 @@ from slicewise.slicing.partials import Technique
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
 from slicewise.slicing.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.settings import (
+    POSITIONS,
     RESULT_COLUMNS,
+    TIMES,
     Emit,
     Known,
     check_emit,
@@ -387,16 +389,19 @@ class Operator:
         table = self.advance_arrow(watermark)
         plain = {*self.by, *RESULT_COLUMNS}
         values = [name for name in table.column_names if name not in plain]
+        others = {window.name for window in self._known.others}
         results = []
         for row in table.to_pylist():
             key: Any = tuple(map(frozen, (row[name] for name in self.by)))
             key = None if not key else key[0] if self._by_one else key
+            apart = POSITIONS[0] in row and row["window"] in others
+            start, end = (row[name] for name in (POSITIONS if apart else TIMES))
             results.append(
                 Result(
                     key,
                     row["window"],
-                    row["start"],
-                    row["end"],
+                    start,
+                    end,
                     {name: row[name] for name in values},
                     row["revision"],
                     row["retracted"],

@@ -30,6 +30,7 @@ from slicewise.slicing.snapshot import (
     _place_said,
     combined_of,
     get_events,
+    say_times,
 )
 from slicewise.slicing.store import Store, fill_identity
 from slicewise.slicing.tracks import Placed
@@ -71,6 +72,7 @@ def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Opera
         _get_types(op, header["types"], source, types)
         _get_tracks(op, source)
         get_events(op, source)
+        say_times(op, header)
     for window in wanted:
         if window.name not in op._taken:
             op.add_window(window)

@@ -8,6 +8,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from slicewise.aggregates.base import Aggregate
 from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
 from slicewise.mergers.base import FlatMerger
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 Emit = Literal["on_close", "final", "on_update"]
 MODES = ("on_close", "final", "on_update")
-RESULT_COLUMNS = ("window", "start", "end", "revision", "retracted")
+# The bounds of instances: times or plain numbers, and beside times those of other measures.
+TIMES, POSITIONS = ("start", "end"), ("start_position", "end_position")
+RESULT_COLUMNS = ("window", *TIMES, *POSITIONS, "revision", "retracted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +35,17 @@ class Known:
     """What follows from the windows and aggregates, so that no call has to go through them.
 
     `columns` are those that are read, `labels` the names of windows by number, `conditions` the
-    windows with a condition, `read` those with a column that must be of a certain type, and `timed`
-    tells whether every window measures time. All lengths of time and origins are multiples of
-    `grain`.
+    windows with a condition, `read` those with a column that must be of a certain type. `timed`
+    tells of each window by number whether it measures time, and `others` are the windows that do
+    not. All lengths of time and origins are multiples of `grain`.
     """
 
     columns: tuple[str, ...]
     labels: list[str]
     conditions: list[Placed]
     read: list[Window]
-    timed: bool
+    timed: np.ndarray
+    others: list[Window]
     grain: int
 
     @staticmethod
@@ -49,6 +54,7 @@ class Known:
     ) -> Known:
         columns = dict.fromkeys([*by, *(c for a in aggs for c in a.columns)])
         names = {placed.number: placed.window.name for placed in windows}
+        others = {placed.number: placed.window for placed in windows if not placed.window.timed}
         for placed in windows:
             columns.update(dict.fromkeys(placed.window.reads or ()))
         return Known(
@@ -56,7 +62,8 @@ class Known:
             [names.get(number, "") for number in range(numbers)],
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
             [p.window for p in windows if p.window.reads],
-            all(placed.window.timed for placed in windows),
+            np.array([number not in others for number in range(numbers)], np.bool_),
+            list(others.values()),
             math.gcd(*(number for placed in windows for number in placed.window.times)),
         )
 

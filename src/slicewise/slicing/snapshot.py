@@ -32,7 +32,7 @@ from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.intake import bind_to
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
-from slicewise.slicing.memory import FIELDS, Emitted
+from slicewise.slicing.memory import CLOSE, END, FIELDS, KEY, START, WINDOW, Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plain import pack, unpack
 from slicewise.slicing.runs import Runs, of_keys
@@ -42,7 +42,7 @@ from slicewise.slicing.triggers import BEGINNING
 from slicewise.slicing.user_rows import Progress, UserRows
 from slicewise.slicing.waiting_blob import get_waiting, put_waiting
 from slicewise.spans import Duration
-from slicewise.windows import Window
+from slicewise.windows import RowsEveryTime, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,7 +136,25 @@ def restore(
         for track, node in zip(tracks, header["tracks"], strict=True):
             _get_track(track, node, len(op._keys), source)
         get_events(op, source)
+        say_times(op, header)
     return op
+
+
+def say_times(op: Operator, header: dict[str, Any]) -> None:
+    """Name emitted instances of the last rows by their times; they had row positions once.
+
+    Snapshots from before that do not say the unit of times either.
+    """
+    if "unit" in header:
+        return
+    entries = op._emitted.entries.copy()
+    for track in op._tracks.values():
+        numbers = [p.number for p in track.windows if isinstance(p.window, RowsEveryTime)]
+        mine = np.flatnonzero(np.isin(entries[WINDOW], numbers))
+        if len(mine):
+            entries[START, mine] = track.times_at(entries[KEY, mine], entries[START, mine])
+            entries[END, mine] = entries[CLOSE, mine]
+    op._emitted.load(entries)
 
 
 def counted_in(unit: str | None, windows: Any) -> Any:

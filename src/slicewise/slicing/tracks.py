@@ -199,6 +199,15 @@ class Track(ABC):
         found: np.ndarray = self.runs.first[self.runs.slot[places]]
         return found
 
+    def times_at(self, keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """The times of rows by their positions, for tracks whose slices are rows.
+
+        Rows that are gone have the time of the first one that is left.
+        """
+        runs = self.runs
+        there = np.clip(positions - runs.base[keys], 0, np.maximum(runs.size[keys] - 1, 0))
+        return runs.start[runs.offset[keys] + there]
+
     def evict(self, point: int) -> None:
         """Drop the slices of which every instance is complete at `point`."""
         # Looking at every key pays only when there is enough to be found.

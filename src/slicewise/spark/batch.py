@@ -30,7 +30,7 @@ from slicewise.spark import native, series
 from slicewise.spark.frames import (
     arrow_schema,
     arrow_types,
-    bounds_type,
+    bounds_types,
     check_keys,
     check_time,
     checked,
@@ -174,12 +174,12 @@ class Windowed:
         from pyspark.sql.types import StringType, StructField, StructType
 
         query = self.query
-        timed = all(window.timed for window in query.windows)
-        bound = spark_type("start", bounds_type(self.frame, query.time, query.windows, timed=timed))
+        bounds = bounds_types(query.time, query.windows, query.types)
+        mixed = len(bounds) > 2  # then each row says only what its window measures
         fields = [StructField(name, self.frame.schema[name].dataType) for name in query.by]
         # Spark looks for nulls, row by row, in every column that may have some.
         fields.append(StructField("window", StringType(), nullable=False))
-        fields += [StructField(name, bound, nullable=False) for name in ("start", "end")]
+        fields += [StructField(n, spark_type(n, kind), mixed) for n, kind in bounds.items()]
         kinds = result_types(self.bounds, query.types)
         fields += [
             StructField(agg.output, spark_type(agg.output, kind), self._nullable(made))

@@ -70,8 +70,7 @@ class ParquetUpsert:
             # Aggregates may have come or gone since; where they were not computed they are null.
             stored = self._stored(rows.sparkSession, before)
             rows = stored.unionByName(rows, allowMissingColumns=True)
-            columns = [name for name in rows.columns if name not in REVISION]
-            layout = Layout(layout.identity, tuple(columns), revised=True, late=False)
+            layout = Layout.of(rows.columns, layout.keys, late=False)
         found = latest(rows, layout)
         # What an interrupted call has left behind is overwritten.
         found.write.mode("overwrite").partitionBy("retracted").parquet(self._uri(number))
