@@ -33,6 +33,7 @@ class Column:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        array = without_views(array)
         if isinstance(array, pa.ChunkedArray):
             array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):  # an empty one stays chunked in some versions
@@ -105,6 +106,41 @@ class Column:
         """Python values; null is `None`."""
         values: list[Any] = self.to_arrow().to_pylist()
         return values
+
+
+def without_views(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The array with its texts and bytes in one piece each.
+
+    polars and others hand over views into several pieces, with which Arrow can do little.
+    """
+    kind = plain_type(array.type)
+    return array if kind == array.type else array.cast(kind)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type without views, at any depth; other types as they are."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
+    if types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(plain_type(kind.value_type)))
+    if types.is_fixed_size_list(kind):
+        field = kind.value_field.with_type(plain_type(kind.value_type))
+        return pa.list_(field, kind.list_size)
+    if types.is_map(kind):
+        key = kind.key_field.with_type(plain_type(kind.key_type))
+        return pa.map_(key, kind.item_field.with_type(plain_type(kind.item_type)))
+    return kind
 
 
 def storage(kind: pa.DataType) -> np.dtype[Any]:

@@ -32,7 +32,7 @@ class CapabilityError(SlicewiseError, TypeError):
 
 
 class ColumnError(SlicewiseError, KeyError):
-    """A column that is not there."""
+    """A column that is not there, or a name that several columns have."""
 
     def __str__(self) -> str:
         # KeyError would show the message in quotes.

@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import Kernel, kernel
-from slicewise.columns import Column
+from slicewise.columns import Column, without_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -289,6 +289,7 @@ def _encode(key: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, int]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    key = without_views(key)
     if isinstance(key, pa.ChunkedArray):
         key = key.unify_dictionaries().combine_chunks()
         if isinstance(key, pa.ChunkedArray):
@@ -308,18 +309,34 @@ def _encode(key: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, int]:
                 values = values - values.dtype.type(low)
             return values.astype(np.int64, copy=False), high - low + 1
     try:
-        coded = without_minus_zero(key).dictionary_encode(null_encoding="encode")
+        plain = key if pa.types.is_nested(key.type) else without_minus_zero(key)
+        coded = plain.dictionary_encode(null_encoding="encode")
     except pa.ArrowNotImplementedError:
         return _encode_objects(key)
     return coded.indices.to_numpy().astype(np.int64), max(len(coded.dictionary), 1)
 
 
 def without_minus_zero(key: pa.Array) -> pa.Array:
-    """The same keys with 0.0 for -0.0, which are one key."""
+    """The same keys with 0.0 for -0.0, which are one key, also within structs and lists."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.add(key, pa.scalar(0.0, key.type)) if pa.types.is_floating(key.type) else key
+    kind, types = key.type, pa.types
+    if types.is_floating(kind):
+        return pc.add(key, pa.scalar(0.0, kind))
+    if types.is_struct(kind) and kind.num_fields:
+        fields = [without_minus_zero(key.field(k)) for k in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=key.is_null())
+    return pa.array(map(_without, key.to_pylist()), kind) if types.is_nested(kind) else key
+
+
+def _without(value: Any) -> Any:
+    """A key with 0.0 for -0.0 at any depth."""
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, dict):
+        return {name: _without(part) for name, part in value.items()}
+    return type(value)(map(_without, value)) if isinstance(value, list | tuple) else value
 
 
 def _encode_objects(key: pa.Array) -> tuple[np.ndarray, int]:

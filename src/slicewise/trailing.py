@@ -28,7 +28,9 @@ from slicewise.aggregates.base import (
     Aggregate,
     Bound,
     States,
+    no_common_type,
     states_of,
+    typed_nulls,
 )
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
@@ -73,6 +75,7 @@ def rolling_columns(
     marked.
     """  # noqa: D205 - one sentence
     lengths = [length_of(span, times) for span in spans]
+    columns = typed_nulls(columns, aggs)
     bounds = [agg.bind([columns[name].type for name in agg.columns]) for agg in aggs]
     codes, count = encode(keys)
     values, usable = times.values, times.valid
@@ -217,7 +220,7 @@ class Lowered:
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep, self.loops = sweep, sweep.loops()
-        self.outputs = [Output(sweep.windows.size) for _ in sweep.bounds]
+        self.outputs = [Output(sweep.windows.size, bound.aggregate) for bound in sweep.bounds]
 
     def take(self, block: Block) -> None:
         """The next rows."""
@@ -252,8 +255,8 @@ def roll_by_key(
 class Output:
     """A column of results that come block by block."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, size: int, aggregate: Aggregate) -> None:
+        self._size, self._aggregate = size, aggregate
         self._column: Column | None = None
 
     def put(self, begin: int, results: Column) -> None:
@@ -276,7 +279,10 @@ class Output:
 
         assert self._column is not None
         schemas = [pa.schema([("x", column.type)]) for column in (self._column, results)]
-        kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        try:
+            kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+        except pa.ArrowException as error:
+            raise no_common_type(self._aggregate, error) from error
         # Not safe, because the rows to come hold anything.
         known = Column.from_arrow(self._column.to_arrow().cast(kind, safe=False))
         valid = None if known.valid is None else known.valid.copy()

@@ -63,16 +63,13 @@ def rolling(
     if is_spark(data):
         from slicewise.spark.rolling import rolling as bounded
         from slicewise.spark.rolling_stream import rolling_stream
-        from slicewise.spark.stream import check_settings
 
         query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "unit": unit}
+        query["more"] = (watermark, max_ahead, buckets, keep_late)
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = rolling_stream(
-                data, **query, more=(watermark, max_ahead, buckets, keep_late)
-            )
+            answered = rolling_stream(data, **query)
         else:
-            check_settings(data, time, unit, watermark, max_ahead, buckets, keep_late)
             answered = bounded(data, **query)
         return answered
     from slicewise.tables import table_of
@@ -108,7 +105,8 @@ def rolling(
             BadRowsWarning,
             stacklevel=2,
         )
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free)
+    like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
+    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
     return made
 
 
@@ -162,24 +160,16 @@ def windowed(
     """
     if is_spark(data):
         from slicewise.spark.batch import windowed as bounded
-        from slicewise.spark.stream import check_settings
         from slicewise.spark.windowed_stream import windowed_stream
 
         check_streaming(emit, lateness)
-        query: dict[str, Any] = {
-            "by": by,
-            "time": time,
-            "windows": windows,
-            "aggs": aggs,
-            "unit": unit,
-        }
+        query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
+        query |= {"lateness": lateness, "unit": unit}
+        query["more"] = (watermark, max_ahead, buckets, keep_late)
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            settings = (watermark, max_ahead, buckets, keep_late)
-            answered = windowed_stream(data, **query, lateness=lateness, emit=emit, more=settings)
+            answered = windowed_stream(data, **query, emit=emit)
         else:
-            more = (watermark, max_ahead, buckets, keep_late)
-            check_settings(data, time, unit, *more, lateness=lateness)
             answered = bounded(data, **query)
         return answered
     from slicewise.slicing.bounded import windowed_table
@@ -199,6 +189,7 @@ def windowed(
             measure.length(f"`{name}`", as_length(name, given))
     # Windows with a condition or logic of the user's own may look at any column.
     wanted = table.names if None in reads else [*needed]
+    check_columns(table.names, wanted)
     found, bad = windowed_table(
         {name: table.arrow(name) for name in wanted},
         by=keys,
@@ -215,7 +206,8 @@ def windowed(
             BadRowsWarning,
             stacklevel=2,
         )
-    made: Data = table.made(found)
+    like = {key: key for key in keys} | picked_from(chosen)
+    made: Data = table.made(found, like)
     return made
 
 
@@ -361,12 +353,22 @@ def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
     return chosen
 
 
+def picked_from(aggs: Sequence[Aggregate]) -> dict[str, str]:
+    """The outputs whose values are picked from a column, with that column."""
+    return {a.output: a.columns[a.picks] for a in aggs if a.picks is not None}
+
+
 def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
-    """Raise `ColumnError` for the first name that is no column."""
+    """Raise `ColumnError` for the first name that is no column, or that several columns have."""
     from difflib import get_close_matches
 
     for name in wanted:
         if name in known:
+            if (count := list(known).count(name)) > 1:
+                raise ColumnError(
+                    f"The table has {count} columns named {name!r}, so it is not clear which one "
+                    "is meant. Rename them, or leave one out."
+                )
             continue
         close = get_close_matches(str(name), [str(k) for k in known], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""

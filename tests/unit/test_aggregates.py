@@ -676,3 +676,64 @@ def shown(result: Any) -> str:
     if isinstance(result, dict):
         return ", ".join(f"{name} {shown(value)}" for name, value in result.items())
     return "null" if result is None else str(result)
+
+
+@pytest.mark.parametrize("values", [[True, False, True, True], [False], 40 * [True, False, None]])
+def test_booleans_have_a_mode_and_distinct_values(values: list[bool | None]) -> None:
+    there = [value for value in values if value is not None]
+    expected = {
+        "x_mode": max(sorted(set(there)), key=there.count),
+        "x_collect_distinct": sorted(set(there)),
+        "x_median": sw.agg.median("x").fold([int(value) for value in there]),
+    }
+    aggs = [sw.agg.mode("x"), sw.agg.collect_distinct("x"), sw.agg.median("x")]
+    table = pa.table({"t": range(len(values)), "x": values})
+    found = sw.windowed(table, time="t", windows=sw.tumbling(1000), aggs=aggs)
+    assert found.select(list(expected)).to_pylist() == [expected]
+    rolled = sw.rolling(table, time="t", over=1000, aggs=aggs).slice(len(values) - 1)
+    assert list(rolled.to_pylist()[0].values())[2:] == list(expected.values())
+    op = sw.Operator(windows=[sw.tumbling(1000)], aggs=aggs, time="t")
+    op.process(table)
+    (result,) = sw.Operator.restore(op.snapshot()).advance(2000)
+    assert result.values == expected
+    assert sw.slide(table["x"], sw.agg.mode(), 1000).to_pylist()[-1] == expected["x_mode"]
+
+
+@pytest.mark.parametrize(
+    ("values", "q", "expected"),
+    [
+        ([-1.7e308, 1.7e308], 0.5, 0.0),
+        ([-1.7e308, 1.7e308], 0.25, -0.85e308),
+        ([1.7e308, 1.6e308], 0.5, 1.65e308),
+        ([-math.inf, 1.0], 0.5, -math.inf),
+        ([1.0, math.inf], 0.5, math.inf),
+        ([-(2**63), 2**63 - 1], 0.5, 0.0),
+    ],
+)
+def test_quantiles_between_values_far_apart_do_not_overflow(
+    values: list[float], q: float, expected: float
+) -> None:
+    assert sw.agg.quantile("x", q).fold(values) == pytest.approx(expected)
+    found = sw.slide(pa.array(values), sw.agg.quantile(q), 2)
+    assert found.to_pylist()[-1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("odd", [math.inf, -math.inf, math.nan])
+def test_an_infinity_makes_deviations_nan(odd: float) -> None:
+    """As in Spark, whatever the order and however many there are."""
+    aggs = [sw.agg.var("x"), sw.agg.std("x", ddof=0), sw.agg.skew("x")]
+    aggs += [sw.agg.cov("x", "y"), sw.agg.corr("x", "y")]
+    for values in ([odd, 1.0, 2.0], [1.0, 2.0, odd], [odd, odd, 1.0], [odd, -odd, 5.0]):
+        table = pa.table({"t": range(3), "x": values, "y": [1.0, 3.0, 2.0]})
+        found = sw.windowed(table, time="t", windows=sw.sliding(3, 1), aggs=aggs)
+        whole = next(row for row in found.to_pylist() if row["start"] == 0)
+        rolled = sw.rolling(table, time="t", over=10, aggs=aggs).to_pylist()[-1]
+        for one in aggs:
+            events = values if one.arity == 1 else list(zip(values, [1.0, 3.0, 2.0], strict=True))
+            assert math.isnan(one.fold(events))
+            assert math.isnan(whole[one.output])
+            assert math.isnan(rolled[f"{one.output}_10"])
+    # One value alone: there is no sample, and a population that is at no distance from anything.
+    assert sw.agg.var("x").fold([odd]) is None
+    assert math.isnan(sw.agg.var("x", ddof=0).fold([odd]))
+    assert sw.agg.corr("x", "y").fold([(odd, 1.0)]) is None

@@ -70,6 +70,8 @@ class Aggregate:
     returns: ClassVar[Any] = None
     # What each column must hold: "numbers", "ordered", "strings" or "any".
     takes: ClassVar[tuple[str, ...]] = ("any",)
+    # Which of its columns each result is a value of, if it is one: results then have its type.
+    picks: ClassVar[int | None] = None
     # How many input columns there are: the parameters of `lift`.
     arity: ClassVar[int] = 1
 
@@ -265,6 +267,31 @@ def bound_columns(aggregate: Aggregate) -> tuple[str, ...]:
     return aggregate.columns or tuple(f"x{k}" for k in range(aggregate.arity))
 
 
+def type_of_nulls(column: str, aggs: Sequence[Aggregate]) -> pa.DataType:
+    """A type for a column of nothing but nulls that these aggregates take: numbers if they can."""
+    import pyarrow as pa
+
+    takers = {
+        a.takes[min(k, len(a.takes) - 1)]
+        for a in aggs
+        for k, c in enumerate(bound_columns(a))
+        if c == column
+    }
+    return pa.string() if "strings" in takers else pa.float64()
+
+
+def typed_nulls(columns: Mapping[str, Column], aggs: Sequence[Aggregate]) -> dict[str, Column]:
+    """The columns; those of nothing but nulls have a type that the aggregates take."""
+    import pyarrow as pa
+
+    return {
+        name: Column.from_arrow(pa.nulls(len(column), type_of_nulls(name, aggs)))
+        if pa.types.is_null(column.type)
+        else column
+        for name, column in columns.items()
+    }
+
+
 def interpreted(
     aggregate: Aggregate, kind: pa.DataType | None, reason: str, *, part: Part = "plain"
 ) -> Bound:
@@ -287,7 +314,7 @@ def interpreted(
     finish = Method(aggregate, "lower")
 
     def lower(states: Sequence[States]) -> Column:
-        return objects_column([finish(s) for s in states[0][0]], kind)
+        return objects_column([finish(s) for s in states[0][0]], kind, aggregate)
 
     return Bound(aggregate, (component,), lower, reason)
 
@@ -316,11 +343,41 @@ class Method:
         return None
 
 
-def objects_column(values: list[Any], kind: pa.DataType | None) -> Column:
-    """A column of Python values; its type is inferred when `kind` is `None`."""
+def objects_column(values: list[Any], kind: pa.DataType | None, aggregate: Aggregate) -> Column:
+    """The column of what `lower` of an aggregate returned; `None` lets Arrow infer its type.
+
+    Values of which Arrow makes no column are an error; where errors are forgiven, those that do not
+    go with the first one are null.
+    """
     import pyarrow as pa
 
-    return Column.from_arrow(pa.array(values, type=kind))
+    no_column = (pa.ArrowException, ValueError, TypeError, OverflowError)
+    try:
+        return Column.from_arrow(pa.array(values, type=kind))
+    except no_column as error:
+        counted = forgiven()
+        if counted is None:
+            raise no_common_type(aggregate, error) from error
+    fitting: list[Any] = []
+    for value in values:
+        try:
+            item = pa.scalar(value, type=kind)
+        except no_column:
+            item = pa.scalar(None)
+            counted.count += 1
+        if kind is None and item.is_valid:
+            kind = item.type
+        fitting.append(item.as_py())
+    return Column.from_arrow(pa.array(fitting, type=kind))
+
+
+def no_common_type(aggregate: Aggregate, error: Exception) -> AggregateError:
+    """The error for results of an aggregate of which Arrow makes no column."""
+    return AggregateError(
+        f"`lower` of the aggregate {aggregate!r} must return values of one type, or `None`; what "
+        f"it returned makes no column: {error}. Convert the values there; `returns` of its class "
+        "may name their Arrow type."
+    )
 
 
 def read(

@@ -87,7 +87,8 @@ class Spread(FlatAlgebra):
     """Count, sum and squared deviations from the mean.
 
     Deviations merge by the pairwise rule of Chan, Golub and LeVeque: the difference of the two
-    means enters, never a raw sum of squares.
+    means enters, never a raw sum of squares. A value that is infinite or NaN has no deviation: it
+    makes that of its run NaN, as in Spark.
     """
 
     dtypes = ("i8", "f8", "f8")
@@ -96,7 +97,8 @@ class Spread(FlatAlgebra):
         return (0, 0.0, 0.0)
 
     def lift(self, x: float) -> tuple[int, float, float]:
-        return (1, x, 0.0)
+        number = float(x)
+        return (1, number, number - number)
 
     def combine(
         self, older: tuple[int, float, float], newer: tuple[int, float, float]

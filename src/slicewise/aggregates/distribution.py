@@ -72,7 +72,7 @@ class OfMultiset(Aggregate):
         component = Component(ALGEBRA, (Input(column, "plain"),), (column,))
 
         def lower(states: Sequence[States]) -> Column:
-            return objects_column([self.lower(state) for state in states[0][0]], kind)
+            return objects_column([self.lower(state) for state in states[0][0]], kind, self)
 
         return Bound(self, (component,), lower, REASON)
 
@@ -108,7 +108,10 @@ class Quantile(OfMultiset):
         low, high = values[np.searchsorted(ends, [below, math.ceil(place)], side="right")].tolist()
         if low == high or place == below:
             return float(low)  # also keeps an infinity from being subtracted from itself
-        return float(low) + float(high - low) * (place - below)
+        share = place - below
+        if math.isinf(apart := float(high - low)):
+            return float(low) * (1 - share) + float(high) * share  # the difference overflows
+        return float(low) + apart * share
 
     def _result(self, column: str, kind: pa.DataType) -> pa.DataType:
         import pyarrow as pa
@@ -136,6 +139,8 @@ class Mode(OfMultiset):
     >>> sw.agg.mode("x").fold(["b", "a", "b"])
     'b'
     """
+
+    picks = 0
 
     def lower(self, state: Multiset) -> Any:
         values, counts = state.whole()

@@ -65,6 +65,7 @@ class First(Aggregate):
 
     selective = True
     kind: ClassVar[Kind] = "distributive"
+    picks = 0
 
     def identity(self) -> tuple[bool, Any]:
         return (False, None)

@@ -40,6 +40,7 @@ class Max(Aggregate):
     selective = True
     kind = "distributive"
     takes = ("ordered",)
+    picks = 0
 
     def identity(self) -> Any:
         return None

@@ -136,6 +136,8 @@ def _merge_all(runs: tuple[Run, ...]) -> Run:
 def _array(values: tuple[Any, ...]) -> np.ndarray:
     """An array of numbers, or of objects where 64-bit numbers would not hold them."""
     kinds = set(map(type, values))
+    if kinds == {bool}:
+        return np.array(values, np.bool_)
     if kinds <= {int, bool}:
         try:
             return np.array(values, np.int64)

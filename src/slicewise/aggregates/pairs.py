@@ -1,6 +1,7 @@
 """How two columns vary together: algebraic, commutative.
 
-An event counts when neither column is null. Deviations are merged as in `spread`.
+An event counts when neither column is null. Deviations are merged as in `spread`, and so are those
+of values that are infinite or NaN: they are NaN.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Cov(Aggregate):
         return NOTHING
 
     def lift(self, x: Any, y: Any) -> Any:
-        return (1, float(x), float(y), 0.0, 0.0, 0.0)
+        a, b = float(x), float(y)
+        return (1, a, b, (a - a) * (b - b), a - a, b - b)
 
     def combine(self, older: Any, newer: Any) -> Any:
         if not older[0] or not newer[0]:
@@ -91,12 +93,12 @@ class Corr(Cov):
     def lower(self, state: Any) -> float | None:
         # One root after the other: the product of two sums of squares may overflow.
         scale = math.sqrt(state[4]) * math.sqrt(state[5])
-        return float(state[3] / scale) if scale else None
+        return float(state[3] / scale) if state[0] > 1 and scale else None
 
     def _lower_all(self, states: States) -> Column:
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = np.sqrt(states[4]) * np.sqrt(states[5])
-            return nullable(states[3] / scale, scale != 0.0)
+            return nullable(states[3] / scale, (states[0] > 1) & (scale != 0.0))
 
 
 NOTHING = (0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -146,7 +148,8 @@ class Products(FlatAlgebra):
         return (0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def lift(self, x: Any, y: Any) -> Any:
-        return (1, float(x), float(y), 0.0, 0.0, 0.0)
+        a, b = float(x), float(y)
+        return (1, a, b, (a - a) * (b - b), a - a, b - b)
 
     def combine(self, older: Any, newer: Any) -> Any:
         if older[0] == 0:

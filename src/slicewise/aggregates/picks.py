@@ -48,6 +48,7 @@ class Argmin(Aggregate):
 
     selective = True
     takes = ("ordered", "any")
+    picks = 1
 
     def identity(self) -> Any:
         return None

@@ -2,6 +2,8 @@
 
 States hold the count, the sum and the deviations from the mean, merged by the pairwise rule of
 Chan, Golub and LeVeque, never raw sums of squares, which lose every digit when the mean is large.
+A value that is infinite or NaN is at no distance from any mean: its deviation is NaN from the
+start, and with it the result, as in Spark.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
 class Var(Aggregate):
     """Variance of a column; null when there are not more than `ddof` values.
 
-    `ddof=1` is the sample variance, `ddof=0` the variance of a whole population.
+    `ddof=1` is the sample variance, `ddof=0` the variance of a whole population. With a value
+    that is infinite or NaN the variance is NaN.
 
     >>> import slicewise as sw
     >>> sw.agg.var("x").fold([1, 2, 3]), sw.agg.var("x", ddof=0).fold([1, 3])
@@ -53,7 +56,8 @@ class Var(Aggregate):
         return (0, 0.0, 0.0)
 
     def lift(self, value: Any) -> tuple[int, float, float]:
-        return (1, float(value), 0.0)
+        number = float(value)
+        return (1, number, number - number)
 
     def combine(
         self, older: tuple[int, float, float], newer: tuple[int, float, float]
@@ -139,7 +143,8 @@ class Skew(Aggregate):
         return (0, 0.0, 0.0, 0.0)
 
     def lift(self, value: Any) -> Any:
-        return (1, float(value), 0.0, 0.0)
+        number = float(value)
+        return (1, number, number - number, number - number)
 
     def combine(self, older: Any, newer: Any) -> Any:
         if not older[0] or not newer[0]:
@@ -212,7 +217,8 @@ class Cubes(FlatAlgebra):
         return (0, 0.0, 0.0, 0.0)
 
     def lift(self, x: Any) -> Any:
-        return (1, float(x), 0.0, 0.0)
+        number = float(x)
+        return (1, number, number - number, number - number)
 
     def combine(self, older: Any, newer: Any) -> Any:
         if older[0] == 0:

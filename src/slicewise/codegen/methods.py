@@ -20,6 +20,7 @@ from slicewise.aggregates.base import (
     States,
     bound_columns,
     interpreted,
+    objects_column,
 )
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.cache import module_from
@@ -193,13 +194,11 @@ def _lowering(
     """From state arrays to results: compiled when results are numbers."""
 
     def in_python(states: Sequence[States]) -> Column:
-        import pyarrow as pa
-
         fields = [array.tolist() for array in states[0]]
         constructor = type(aggregate.identity()) if algebra.constructor else None
         rows = zip(*fields, strict=True) if len(fields) > 1 or algebra.constructor else fields[0]
         made = (constructor(*row) if constructor else row for row in rows)
-        return Column.from_arrow(pa.array([aggregate.lower(s) for s in made], aggregate.returns))
+        return objects_column([aggregate.lower(s) for s in made], aggregate.returns, aggregate)
 
     def in_numba(states: Sequence[States]) -> Column:
         import pyarrow as pa

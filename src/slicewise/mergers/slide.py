@@ -27,6 +27,7 @@ from slicewise.aggregates.base import (
     objects_column,
     share,
     states_of,
+    typed_nulls,
 )
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column
@@ -95,6 +96,7 @@ def slide_columns(
 ) -> Column:
     """`slide` on columns by name; `merger` is `None` for the best way."""
     names = bound_columns(aggregate)
+    columns = typed_nulls(columns, [aggregate])
     bound = aggregate.bind([columns[name].type for name in names])
     rows = len(next(iter(columns.values())))
     length, every = min(length, max(rows, 1)), min(every, rows + 1)
@@ -236,7 +238,7 @@ def _drive_object(
         if (i + 1) % every == 0:
             results.append(window.query())
     kind = bound.lower([c.algebra.new(0) for c in bound.components]).type
-    return objects_column(results, kind)
+    return objects_column(results, kind, bound.aggregate)
 
 
 # What goes in and out.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.columns import Column
+from slicewise.columns import Column, plain_type, without_views
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.times import UNITS
 
@@ -42,6 +43,7 @@ class Columns(Mapping[str, Column]):
         raw = self._raw.get(name)
         if name in self._made or not isinstance(raw, pa.Array | pa.ChunkedArray):
             return self[name].to_arrow()
+        raw = without_views(raw)
         if isinstance(raw, pa.ChunkedArray):
             raw = raw.unify_dictionaries().combine_chunks()
         return raw
@@ -53,7 +55,7 @@ class Columns(Mapping[str, Column]):
         raw = self._raw.get(name)
         if name in self._made or not isinstance(raw, pa.Array | pa.ChunkedArray):
             return self[name].type
-        kind = raw.type
+        kind = plain_type(raw.type)
         return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     def __iter__(self) -> Any:
@@ -81,8 +83,10 @@ def raw_columns(batch: Any) -> dict[str, Any]:
     if isinstance(batch, Mapping):
         return dict(batch)
     if isinstance(batch, pa.RecordBatch | pa.Table):
+        check_unique(batch.column_names)
         return dict(zip(batch.column_names, batch.columns, strict=True))
     if hasattr(batch, "__arrow_c_stream__"):
+        check_unique(getattr(batch, "columns", ()))
         try:
             table = pa.table(batch)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -100,6 +104,17 @@ def raw_columns(batch: Any) -> dict[str, Any]:
         "A batch is a dict of columns, an Arrow, pandas or polars table, or rows as dicts; given: "
         f"{type(batch).__name__}."
     )
+
+
+def check_unique(names: Iterable[Any]) -> None:
+    """Refuse a batch in which a name stands for several columns."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        shown = ", ".join(map(repr, twice))
+        raise ColumnError(
+            f"Each column of a batch has a name of its own; several are named {shown}. Rename "
+            "them, or leave out what is not needed."
+        )
 
 
 def column_of(name: str, values: Any) -> Column:

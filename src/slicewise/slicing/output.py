@@ -137,7 +137,7 @@ def mixed(op: Operator) -> bool:
     """Whether times are moments and some windows measure something else."""
     import pyarrow as pa
 
-    known = op._time_type is not None and bool(op._known.others)
+    known = op._time_type is not None and op._known.mixed
     return known and bool(pa.types.is_temporal(op._time_type))
 
 

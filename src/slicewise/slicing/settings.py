@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.base import Aggregate, type_of_nulls
 from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.partials import TECHNIQUES
@@ -36,8 +36,8 @@ class Known:
 
     `columns` are those that are read, `labels` the names of windows by number, `conditions` the
     windows with a condition, `read` those with a column that must be of a certain type. `timed`
-    tells of each window by number whether it measures time, and `others` are the windows that do
-    not. All lengths of time and origins are multiples of `grain`.
+    tells of each window by number whether it measures time, `others` are the windows that do not,
+    and `mixed` tells whether there are windows of both kinds. All lengths of time and origins are multiples of `grain`.
     """
 
     columns: tuple[str, ...]
@@ -46,6 +46,7 @@ class Known:
     read: list[Window]
     timed: np.ndarray
     others: list[Window]
+    mixed: bool
     grain: int
 
     @staticmethod
@@ -64,6 +65,7 @@ class Known:
             [p.window for p in windows if p.window.reads],
             np.array([number not in others for number in range(numbers)], np.bool_),
             list(others.values()),
+            0 < len(others) < len(windows),
             math.gcd(*(number for placed in windows for number in placed.window.times)),
         )
 
@@ -181,15 +183,10 @@ def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -
     """
     import pyarrow as pa
 
-    takers = {
-        a.takes[min(k, len(a.takes) - 1)]
-        for a in aggs
-        for k, c in enumerate(a.columns)
-        if c == column
-    }
-    if not takers and any(getattr(window, "when", None) == column for window in windows):
+    read = any(column in aggregate.columns for aggregate in aggs)
+    if not read and any(getattr(window, "when", None) == column for window in windows):
         return pa.bool_()
-    return pa.string() if "strings" in takers else pa.float64()
+    return type_of_nulls(column, aggs)
 
 
 def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:

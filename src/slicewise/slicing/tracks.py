@@ -206,7 +206,9 @@ class Track(ABC):
         """
         runs = self.runs
         there = np.clip(positions - runs.base[keys], 0, np.maximum(runs.size[keys] - 1, 0))
-        return runs.start[runs.offset[keys] + there]
+        places = np.minimum(runs.offset[keys] + there, max(len(runs.start) - 1, 0))
+        found: np.ndarray = runs.start[places] if len(runs.start) else positions
+        return found
 
     def evict(self, point: int) -> None:
         """Drop the slices of which every instance is complete at `point`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import CapabilityError
 from slicewise.folding import INSTANCE, LATE, REVISION, Layout
 from slicewise.spark.compat import check_spark
-from slicewise.spark.frames import checked, col
+from slicewise.spark.frames import check_names, col
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +38,7 @@ def layout_of(frame: DataFrame, verb: str, by: str | Sequence[str] | None) -> La
     behind = names[names.index("window") :] if "window" in names else []
     late = LATE in behind and isinstance(frame.schema[LATE].dataType, StructType | NullType)
     layout = Layout.of(names, by, late=late)
-    checked(frame, [*layout.columns, *(REVISION if layout.revised else ())])
+    check_names(names, [*layout.columns, *(REVISION if layout.revised else ())])
     return layout
 
 

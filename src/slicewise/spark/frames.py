@@ -45,9 +45,79 @@ def col(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def checked(frame: DataFrame, wanted: Sequence[str]) -> None:
+class Frame:
+    """A DataFrame whose columns travel by position, so that no name of theirs meets one of ours.
+
+    In `rows` they are called `c0`, `c1` and so on. `names` are the user's; `columns` and `schema`
+    are the same with names that differ, for where a table needs them.
+    """
+
+    def __init__(self, given: DataFrame) -> None:
+        from pyspark.sql.types import StructField, StructType
+
+        self.names: list[str] = given.columns
+        self.columns = distinct(self.names)
+        self.schema = StructType(
+            [
+                StructField(name, field.dataType, field.nullable, field.metadata)
+                for name, field in zip(self.columns, given.schema.fields, strict=True)
+            ]
+        )
+        self.rows = given.toDF(*(f"c{k}" for k in range(len(self.names))))
+        self.is_streaming: bool = given.isStreaming
+        self._places = {name: f"c{k}" for k, name in enumerate(self.columns)}
+
+    def place(self, name: str) -> str:
+        """What a column is called in `rows`."""
+        return self._places[name]
+
+    def at(self, name: str) -> Column:
+        """A column of `rows`."""
+        from pyspark.sql import functions as F
+
+        return F.col(self._places[name])
+
+    def all_at(self, names: Iterable[str]) -> list[Column]:
+        """Several columns of `rows`."""
+        return [self.at(name) for name in names]
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Names of which those that came before are numbered.
+
+    >>> distinct(["k", "x", "x", "X"])
+    ['k', 'x', 'x (2)', 'X']
+    """
+    given = list(names)
+    found: list[str] = []
+    for name in given:
+        number, other = 1, name
+        while other in found or (number > 1 and other in given):
+            number += 1
+            other = f"{name} ({number})"
+        found.append(other)
+    return found
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """A name of ours that none of a user's is.
+
+    >>> unused("__place", ["k", "__place"])
+    '__place_'
+    """
+    known = set(taken)
+    while name in known:
+        name += "_"
+    return name
+
+
+def checked(frame: Frame, wanted: Sequence[str]) -> None:
     """Refuse columns that are not there and names that mean two columns."""
-    known = frame.columns
+    check_names(frame.names, wanted)
+
+
+def check_names(known: Sequence[str], wanted: Sequence[str]) -> None:
+    """The same for names."""
     check_columns(known, wanted)
     for name in wanted:
         if known.count(name) > 1:
@@ -57,7 +127,7 @@ def checked(frame: DataFrame, wanted: Sequence[str]) -> None:
             )
 
 
-def arrow_types(frame: DataFrame, names: Iterable[str]) -> dict[str, pa.DataType]:
+def arrow_types(frame: Frame, names: Iterable[str]) -> dict[str, pa.DataType]:
     """The Arrow types with which columns reach Python."""
     return {name: arrow_type(name, frame.schema[name].dataType) for name in names}
 
@@ -98,7 +168,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return compat.to_arrow_schema(schema)
 
 
-def check_keys(frame: DataFrame, by: Sequence[str]) -> None:
+def check_keys(frame: Frame, by: Sequence[str]) -> None:
     """Refuse keys that Spark cannot compare, or compares otherwise than by what they hold."""
     for name in by:
         kind = frame.schema[name].dataType
@@ -139,16 +209,16 @@ def _collations(kind: DataType) -> list[str]:
     return [] if found == PLAIN else [found]
 
 
-def microseconds(frame: DataFrame, name: str) -> Column:
+def microseconds(frame: Frame, name: str) -> Column:
     """The time column as a bigint, in microseconds unless it holds numbers; null if unusable."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    kind, column = frame.schema[name].dataType, col(name)
+    kind, column = frame.schema[name].dataType, frame.at(name)
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, T.TimestampNTZType):
-        return F.expr(NTZ_MICROSECONDS.format(quoted(name)))
+        return F.expr(NTZ_MICROSECONDS.format(frame.place(name)))
     if isinstance(kind, T.DateType):
         return F.unix_date(column).cast("bigint") * DAY
     if isinstance(kind, T.IntegralType):
@@ -160,7 +230,7 @@ def microseconds(frame: DataFrame, name: str) -> Column:
     raise time_error(name, kind)
 
 
-def check_time(frame: DataFrame, name: str) -> None:
+def check_time(frame: Frame, name: str) -> None:
     """Refuse a time column that holds no times."""
     from pyspark.sql import types as T
 
@@ -185,7 +255,7 @@ def time_error(name: str, kind: DataType) -> ColumnTypeError:
     )
 
 
-def tie_breakers(frame: DataFrame, names: Iterable[str], known: set[str]) -> list[str]:
+def tie_breakers(frame: Frame, names: Iterable[str], known: set[str]) -> list[str]:
     """Columns other than `known` that rows can be sorted by: a DataFrame has no order of its own.
 
     Rows that agree in all of them are the same to every aggregate.
@@ -209,7 +279,7 @@ def bounds_types(
 
     kind, others = types[time], [window for window in windows if not window.timed]
     number = position_type(others, types)
-    if not pa.types.is_temporal(kind):
+    if not pa.types.is_temporal(kind) or len(others) == len(windows):
         return dict.fromkeys(TIMES, number)
     moment = pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
     found = dict.fromkeys(TIMES, moment)

@@ -58,7 +58,10 @@ class KeyOrdered(Operator):
 
 @dataclass(frozen=True)
 class FeedOrdered:
-    """From partitions sorted by (key, time) to the rows of window instances."""
+    """From partitions sorted by (key, time) to the rows of window instances.
+
+    The columns of `schema` are those of the result by position.
+    """
 
     query: Query
     schema: pa.Schema
@@ -69,7 +72,7 @@ class FeedOrdered:
         fed: Traced[KeyOrdered] | None = None
         last: pa.Table | None = None
         for rows in joined(batches, rows_at_once(self.query.windows)):
-            table = self.query.read(rows)
+            table = self.query.read(self.query.named(rows))
             starts = self._starts(table, last)
             if len(starts) and fed is not None:
                 yield from self._step(fed, table.slice(0, starts[0]), INFINITY)
@@ -111,7 +114,8 @@ class FeedOrdered:
 
         table = fed.work(rows, advanced)
         if table is not None and table.num_rows:
-            yield from conformed(dict(zip(table.column_names, table.columns)), self.schema)
+            # Of revisions, which come last, there are none.
+            yield from conformed(dict(zip(self.schema.names, table.columns)), self.schema)
 
 
 def rows_at_once(windows: tuple[Window, ...]) -> int:

@@ -34,8 +34,9 @@ EVENTS, AHEAD, HEARTBEAT = range(3)
 class Pack:
     """From the events of an input partition to packed rows for every bucket.
 
-    `labels` has the label of each bucket. Events further ahead of the clock than `max_ahead` are
-    packed apart, and do not count as the newest. `unit` says what numbers as times mean.
+    Columns come in the order of `schema`; what is behind them is ours. `labels` has the label of
+    each bucket. Events further ahead of the clock than `max_ahead` are packed apart, and do not
+    count as the newest. `unit` says what numbers as times mean.
     """
 
     schema: pa.Schema
@@ -55,14 +56,15 @@ class Pack:
             if seq == 0 and self.max_ahead is not None:
                 many, one = UNITS[self.unit or "us"]
                 latest = rows.column(NOW)[0].as_py() * one // many + self.max_ahead
-            times = parsed(Column.from_arrow(rows.column(self.time)), self.time)
+            own = rows.select(range(len(self.schema))).rename_columns(self.schema.names)
+            times = parsed(Column.from_arrow(own.column(self.time)), self.time)
             kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS
             if times.usable is not None:
                 good &= times.usable
             if good.any():
                 newest = max(newest, int(times.values[good].max()))
-            events = retyped(rows.select(self.schema.names), self._types())
+            events = retyped(own, self._types())
             found = list(self._pieces(events, rows.column(BUCKET).to_numpy(), kinds))
             yield packed_rows(found, part, seq)
             seq += 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns
 from slicewise.codegen.methods import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, CapabilityError, ColumnTypeError
+from slicewise.spark.frames import unused
 from slicewise.times import Measure
 from slicewise.verbs import listed
 from slicewise.windows import Window
@@ -68,6 +69,14 @@ class Query:
         """The query with one of its aggregates."""
         made = self.definitions[self.aggs.index(agg)]
         return replace(self, aggs=(agg,), definitions=(made,))
+
+    def named(self, table: pa.Table) -> pa.Table:
+        """The table with the names of its columns, which travel by position as in `types`.
+
+        What comes behind them is ours.
+        """
+        own = [unused(name, self.types) for name in table.column_names[len(self.types) :]]
+        return table.rename_columns([*self.types, *own])
 
     def read(self, table: pa.Table) -> pa.Table:
         """The table with the types that the aggregates were bound to: time zones may differ.

@@ -286,10 +286,11 @@ def rolling_stream(
 ) -> Any:
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
     asked = Rolling.of(frame, by, time, over, aggs, unit)
-    settings = Settings.of(*more, measure=asked.query.measure).behind(frame.schema[time])
+    settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
     made = arrow_schema(asked.schema)
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
     about = {"verb": "rolling", "unit": unit}
+    events, rows = asked.frame, asked.schema
     return Stream(
-        frame, asked.query.by, time, frame.columns, keeper, asked.schema, settings, about
+        events, asked.query.by, time, events.columns, keeper, rows, asked.names, settings, about
     ).run()

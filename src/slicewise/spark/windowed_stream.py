@@ -115,13 +115,15 @@ def windowed_stream(
     Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit, unit=unit)
     asked = Windowed.of(frame, by, time, windows, aggs, unit)
     asked.query.measure.length("`lateness`", as_length("lateness", lateness))
-    settings = Settings.of(*more, measure=asked.query.measure).behind(frame.schema[time])
+    settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
     rows = emitted(asked.schema, emit)
     keeper = KeepWindows(asked.query, arrow_schema(rows), lateness, emit)
-    columns = frame.columns if settings.keep_late else asked.columns
+    columns = asked.frame.columns if settings.keep_late else asked.columns
     about = {"verb": "windowed", "emit": emit, "unit": unit}
     query = asked.query
-    return Stream(frame, query.by, time, columns, keeper, rows, settings, about).run()
+    return Stream(
+        asked.frame, query.by, time, columns, keeper, rows, rows.names, settings, about
+    ).run()
 
 
 def emitted(schema: StructType, emit: str) -> StructType:

@@ -29,13 +29,23 @@ class Table(Protocol):
     def column(self, name: str) -> Column:
         """A column as the core computes with it."""
 
-    def made(self, table: pa.Table) -> Any:
-        """A new table of the user's kind, with these columns."""
+    def made(self, table: pa.Table, like: Mapping[str, str]) -> Any:
+        """A new table of the user's kind, with these columns.
 
-    def with_columns(self, new: Mapping[str, Column], free: list[np.ndarray] | None = None) -> Any:
+        Those that hold values of a column of this table, which `like` names, become categorical if
+        that one is.
+        """
+
+    def with_columns(
+        self,
+        new: Mapping[str, Column],
+        free: list[np.ndarray] | None = None,
+        like: Mapping[str, str] | None = None,
+    ) -> Any:
         """The table of the user's kind with more columns; its rows stay as they are.
 
-        What has to be copied goes into the memory of `free` arrays as far as they fit.
+        What has to be copied goes into the memory of `free` arrays as far as they fit; `like` is
+        the same as for `made`.
         """
 
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> Any:

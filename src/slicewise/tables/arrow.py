@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicewise.columns import Column
+from slicewise.columns import Column, plain_type
 from slicewise.errors import ColumnTypeError
 
 
@@ -31,23 +31,39 @@ class ArrowTable:
     def column(self, name: str) -> Column:
         return Column.from_arrow(self.data.column(name))
 
-    def made(self, table: pa.Table) -> pa.Table | pa.RecordBatch:
+    def made(self, table: pa.Table, like: Mapping[str, str]) -> pa.Table | pa.RecordBatch:
+        for place, name in enumerate(table.column_names):
+            if name in like:
+                column = restored(table.column(place), self.data.column(like[name]).type)
+                table = table.set_column(place, name, column)
         if isinstance(self.data, pa.Table):
             return table
-        arrays = [Column.from_arrow(column).to_arrow() for column in table.columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+        batches = table.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
 
     def with_columns(
-        self, new: Mapping[str, Column], free: list[np.ndarray] | None = None
+        self,
+        new: Mapping[str, Column],
+        free: list[np.ndarray] | None = None,
+        like: Mapping[str, str] | None = None,
     ) -> pa.Table | pa.RecordBatch:
         fields = list(self.data.schema)
         arrays = [column.to_arrow() for column in new.values()]
+        for place, name in enumerate(new):
+            if like and name in like:
+                arrays[place] = restored(arrays[place], self.data.column(like[name]).type)
         fields += [pa.field(n, a.type) for n, a in zip(new, arrays, strict=True)]
         schema = pa.schema(fields, metadata=self.data.schema.metadata)
         return type(self.data).from_arrays([*self.data.columns, *arrays], schema=schema)
 
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> pa.Table | pa.RecordBatch:
         return self.data.select(list(names)).take(pa.array(places))
+
+
+def restored(array: Any, kind: pa.DataType) -> Any:
+    """Values as the type of the column that they are from, if that is a dictionary or of views."""
+    encoded = pa.types.is_dictionary(kind) or plain_type(kind) != kind
+    return array.cast(kind) if encoded and array.type != kind else array
 
 
 class DictTable:
@@ -89,14 +105,17 @@ class DictTable:
                 f"The column {name!r} has values of mixed types: {error}"
             ) from error
 
-    def made(self, table: pa.Table) -> dict[str, Any]:
+    def made(self, table: pa.Table, like: Mapping[str, str]) -> dict[str, Any]:
         columns = map(Column.from_arrow, table.columns)
-        return self._like_mine(dict(zip(table.column_names, columns, strict=True)))
+        return self._like_mine(dict(zip(table.column_names, columns, strict=True)), like)
 
     def with_columns(
-        self, new: Mapping[str, Column], free: list[np.ndarray] | None = None
+        self,
+        new: Mapping[str, Column],
+        free: list[np.ndarray] | None = None,
+        like: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        return {**self.data, **self._like_mine(new)}
+        return {**self.data, **self._like_mine(new, like or {})}
 
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> dict[str, Any]:
         def chosen(values: Any) -> Any:
@@ -108,10 +127,15 @@ class DictTable:
 
         return {name: chosen(self.data[name]) for name in names}
 
-    def _like_mine(self, new: Mapping[str, Column]) -> dict[str, Any]:
+    def _like_mine(self, new: Mapping[str, Column], like: Mapping[str, str]) -> dict[str, Any]:
         known = self.data.values()
         if any(isinstance(values, pa.Array | pa.ChunkedArray) for values in known):
-            return {name: column.to_arrow() for name, column in new.items()}
+            arrays = {name: column.to_arrow() for name, column in new.items()}
+            for name in like.keys() & arrays.keys():
+                source = self.data[like[name]]
+                if isinstance(source, pa.Array | pa.ChunkedArray):
+                    arrays[name] = restored(arrays[name], source.type)
+            return arrays
         if any(isinstance(values, np.ndarray) for values in known):
             return {name: column.to_numpy() for name, column in new.items()}
         return {name: column.tolist() for name, column in new.items()}

@@ -30,15 +30,14 @@ class PandasTable:
 
     @property
     def names(self) -> Sequence[Any]:
-        return [*self.data.columns, *(name for name in self.data.index.names if name is not None)]
+        columns = list(self.data.columns)
+        levels = [name for name in self.data.index.names if name is not None]
+        return [*columns, *(name for name in levels if name not in columns)]
 
     def _series(self, name: str) -> pd.Series[Any]:
         if name not in self.data.columns:
             return self.data.index.get_level_values(name).to_series()
-        found = self.data[name]
-        if isinstance(found, pd.DataFrame):
-            raise ColumnTypeError(f"The table has {found.shape[1]} columns named {name!r}.")
-        return found
+        return self.data[name]
 
     def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
         try:
@@ -54,22 +53,33 @@ class PandasTable:
             return _plain(series.to_numpy())
         return Column.from_arrow(self.arrow(name))
 
-    def made(self, table: pa.Table) -> pd.DataFrame:
-        columns = zip(table.column_names, table.columns, strict=True)
-        return pd.DataFrame({name: _values(Column.from_arrow(column)) for name, column in columns})
+    def made(self, table: pa.Table, like: Mapping[str, str]) -> pd.DataFrame:
+        columns = zip(table.column_names, map(Column.from_arrow, table.columns), strict=True)
+        return pd.DataFrame({name: self._made(name, column, like) for name, column in columns})
+
+    def _made(self, name: str, column: Column, like: Mapping[str, str]) -> Any:
+        values = _values(column)
+        dtype = self._series(like[name]).dtype if name in like else None
+        if isinstance(dtype, pd.CategoricalDtype):
+            return pd.Categorical(values, dtype=dtype)
+        return values
 
     def with_columns(
-        self, new: Mapping[str, Column], free: list[np.ndarray] | None = None
+        self,
+        new: Mapping[str, Column],
+        free: list[np.ndarray] | None = None,
+        like: Mapping[str, str] | None = None,
     ) -> pd.DataFrame:
         # The input is copied, or else who changes the result would change both. What is new is
         # not, and `concat` would do that too.
         free = free or []
         known = [_copy(self.data.iloc[:, k], free) for k in range(self.data.shape[1])]
-        arrays = [*known, *map(_values, new.values())]
-        made = pd.DataFrame(dict(enumerate(arrays)), index=self.data.index, copy=False)
-        made.columns = self.data.columns.append(pd.Index(list(new)))
-        made.attrs = dict(self.data.attrs)
-        return made
+        made = [self._made(name, column, like or {}) for name, column in new.items()]
+        arrays = [*known, *made]
+        frame = pd.DataFrame(dict(enumerate(arrays)), index=self.data.index, copy=False)
+        frame.columns = self.data.columns.append(pd.Index(list(new)))
+        frame.attrs = dict(self.data.attrs)
+        return frame
 
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> pd.DataFrame:
         columns = [name for name in names if name in self.data.columns]  # others are in the index

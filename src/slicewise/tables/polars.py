@@ -31,16 +31,24 @@ class PolarsTable:
     def column(self, name: str) -> Column:
         return Column.from_arrow(self.arrow(name))
 
-    def made(self, table: pa.Table) -> pl.DataFrame | pl.LazyFrame:
+    def made(self, table: pa.Table, like: Mapping[str, str]) -> pl.DataFrame | pl.LazyFrame:
         result = pl.from_arrow(table)
         assert isinstance(result, pl.DataFrame)
+        result = result.with_columns(self._like(series, like) for series in result)
         return result.lazy() if self.lazy else result
 
+    def _like(self, series: pl.Series, like: Mapping[str, str]) -> pl.Series:
+        dtype = self.data.schema[like[series.name]] if series.name in like else None
+        return series.cast(dtype) if isinstance(dtype, pl.Enum | pl.Categorical) else series
+
     def with_columns(
-        self, new: Mapping[str, Column], free: list[np.ndarray] | None = None
+        self,
+        new: Mapping[str, Column],
+        free: list[np.ndarray] | None = None,
+        like: Mapping[str, str] | None = None,
     ) -> pl.DataFrame | pl.LazyFrame:
         added = [pl.Series(name, pl.from_arrow(column.to_arrow())) for name, column in new.items()]
-        result = self.data.with_columns(added)
+        result = self.data.with_columns(self._like(series, like or {}) for series in added)
         return result.lazy() if self.lazy else result
 
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> pl.DataFrame | pl.LazyFrame:
