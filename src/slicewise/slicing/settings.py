@@ -37,7 +37,8 @@ class Known:
     `columns` are those that are read, `labels` the names of windows by number, `conditions` the
     windows with a condition, `read` those with a column that must be of a certain type. `timed`
     tells of each window by number whether it measures time, `others` are the windows that do not,
-    and `mixed` tells whether there are windows of both kinds. All lengths of time and origins are multiples of `grain`.
+    and `mixed` tells whether there are windows of both kinds. All lengths of time and origins are
+    multiples of `grain`.
     """
 
     columns: tuple[str, ...]
