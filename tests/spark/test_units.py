@@ -43,7 +43,7 @@ def test_rule_01_a_unit_says_what_numbers_are_in_batch_and_stream(
     with pytest.warns(sw.errors.BadRowsWarning):
         again = sw.windowed(table, **ordered).to_pylist()
     assert rows_of(r.asDict() for r in sw.windowed(frame, **ordered).collect()) == rows_of(again)
-    alone = {**query, "windows": sw.tumbling("1m")}
+    alone = {**query, "windows": sw.tumbling("1m"), "aggs": sw.agg.count()}
     assert "nothing crosses to Python" in sw.explain(frame, **alone)
     assert len(sw.windowed(frame, **alone).collect()) == 3
     # Rolling has nulls where there is no usable time.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import time
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.errors import SnapshotError, SpanError
+from slicewise.errors import SnapshotError, SpanError, WindowError
 
 SUM = sw.agg.sum("x")
 MOMENT = dt.datetime(2024, 1, 1)
@@ -105,3 +108,33 @@ def test_rule_01_fractions_of_a_unit_are_bad_rows() -> None:
     op.process({"t": [0.0, 0.5, float("inf"), 61.0], "x": [1, 2, 4, 8]})
     assert bounds(op) == [(0, 60, 1), (60, 120, 8)]
     assert (op.stats.bad, [row["x"] for row in op.late]) == (2, [2, 4])
+
+
+def test_more_instances_than_can_be_meant_are_refused_before_they_are_listed() -> None:
+    #   events further apart than the window is long: each is in ten million instances of its own
+    window = sw.sliding(10_000_000, every=1)
+    table: dict[str, Any] = {"t": [k * 20_000_000 for k in range(120)], "x": [1] * 120}
+    message = r"1,073,741,824 window instances at most; this one would report about 1,200,000,000"
+    begun = time.monotonic()
+    with pytest.raises(WindowError, match=message):
+        sw.windowed(table, time="t", windows=window, aggs=SUM)
+    keyed = {**table, "k": list(range(120)), "t": [5] * 120}
+    with pytest.raises(WindowError, match=message):
+        sw.windowed(keyed, by="k", time="t", windows=window, aggs=SUM)
+    growing = sw.cumulate(10_000_000, every=1)
+    with pytest.raises(WindowError, match="length=10000000 and every=1. Make `every` larger, or"):
+        sw.windowed(table, time="t", windows=growing, aggs=SUM)
+    assert time.monotonic() - begun < 30  # listing them takes hours
+    op = sw.Operator(windows=[window, sw.tumbling(10)], aggs=[SUM], time="t")
+    op.process(table)
+    with pytest.raises(WindowError, match=message):
+        op.advance(math.inf)
+    op.remove_window(window.name)
+    assert len(op.advance(math.inf)) == 120
+
+
+def test_a_day_every_second_goes_on_working() -> None:
+    window = sw.sliding("1d", every="1s")
+    table = {"t": [MOMENT, MOMENT + dt.timedelta(hours=12)], "x": [1, 2]}
+    found = sw.windowed(pa.table(table), time="t", windows=window, aggs=SUM)
+    assert found.num_rows == 86_400 + 43_200

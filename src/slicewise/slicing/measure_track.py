@@ -25,9 +25,8 @@ from slicewise.slicing.triggers import (
     BEGINNING,
     INFINITY,
     Instances,
-    collect,
+    collect_free,
     keep_from,
-    list_free,
     needed_from,
 )
 from slicewise.windows import Window
@@ -170,7 +169,7 @@ class MeasureTrack(FreeTrack):
         lows = np.zeros(len(keys), runs.start.dtype)
         lows[begun] = runs.start[runs.offset[keys[begun]]]
         points = (np.maximum(self.reached(low)[keys], lows), self.reached(high)[keys])
-        return collect(list_free, self.runs, self.free.arrays(), keys, *points)
+        return collect_free(self.runs, self.free, keys, *points)
 
     def earliest(self, places: np.ndarray) -> np.ndarray:
         return Track.earliest(self, places)

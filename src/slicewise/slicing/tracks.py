@@ -40,9 +40,9 @@ from slicewise.slicing.triggers import (
     FreeWindows,
     Instances,
     collect,
+    collect_free,
     keep_from,
     keep_sessions,
-    list_free,
     list_sessions,
 )
 from slicewise.windows import (
@@ -326,7 +326,7 @@ class SessionTrack(Track):
         if not len(self.free.numbers):
             return sessions
         points = (np.array([low]), np.array([high]))
-        free = collect(list_free, self.runs, self.free.arrays(), keys, *points)
+        free = collect_free(self.runs, self.free, keys, *points)
         return Instances.concatenate([free, sessions])
 
     def needed(self, point: int) -> np.ndarray:
@@ -402,7 +402,7 @@ class RowTrack(Track):
         found = []
         if len(self.free.numbers):
             points = (np.array([low]), np.array([high]))
-            found.append(collect(list_free, self.runs, self.free.arrays(), keys, *points))
+            found.append(collect_free(self.runs, self.free, keys, *points))
         for placed in self.windows:
             listing = self._calls(placed)
             if listing is not None:

@@ -42,7 +42,7 @@ from slicewise.spark.frames import (
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.sending import map_in_arrow
-from slicewise.spark.slices import HEAD, CombineSlices, MergeSlices
+from slicewise.spark.slices import CombineSlices, MergeSlices
 from slicewise.spark.states import PART, SLICE, key_names, state_names, state_type
 from slicewise.spark.stream import check_settings
 from slicewise.windows import Fixed, Periodic, Window
@@ -195,7 +195,8 @@ class Windowed:
         from pyspark.sql.types import StructField, StructType
 
         results = [f"value_{n}" for n in range(len(self.query.aggs))]
-        names = [*key_names(self.query.by), *HEAD, *results]
+        bounds = bounds_types(self.query.time, self.query.windows, self.query.types)
+        names = [*key_names(self.query.by), "window", *bounds, *results]
         return StructType(
             [
                 StructField(name, field.dataType, field.nullable)
