@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.grouping import encode
+from slicewise.slicing.guard import changing
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.triggers import INFINITY
 from slicewise.spark.blame import Traced
@@ -41,6 +42,7 @@ class KeyOrdered(Operator):
             by=query.by,
             emit="final",
             ordered=True,
+            max_late=0,
         )
 
     def _check_order(self, times: np.ndarray, wanted: np.ndarray | None) -> None:
@@ -51,6 +53,7 @@ class KeyOrdered(Operator):
         """The time of the newest event."""
         return self._newest
 
+    @changing
     def take(self, rows: pa.Table) -> None:
         """Add events; no watermark follows from them."""
         self._add(rows)

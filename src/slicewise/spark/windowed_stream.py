@@ -52,6 +52,7 @@ class KeepWindows(Keeper):
             lateness=self.lateness,
             emit=self.emit,
             unit=query.unit,
+            max_late=None,  # they are taken in every micro-batch
         )
 
 

@@ -36,6 +36,9 @@ class TimeEveryRows(Window):
     def time_fields(self) -> tuple[str, ...]:
         return ("length",)
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        return low, high - self.length
+
     def instances(self, times: list[int]) -> list[tuple[int, int]]:
         """Bounds of the instances of a key whose events have these times, in order."""
         openers = dict.fromkeys(times[:: self.every])
