@@ -43,14 +43,6 @@ class RowsEveryTime(Window):
     def times_within(self, low: int, high: int) -> tuple[int, int]:
         return low, min(high, self.origin + (high - self.origin) // self.every * self.every - 1)
 
-    def times_within(self, low: int, high: int) -> tuple[int, int]:
-        """The first and the last time of events all of whose instances lie in `[low, high]`.
-
-        >>> RowsEveryTime(name="w", length=2, every=5).times_within(-12, 21)
-        (-12, 19)
-        """
-        return low, high - (high - self.origin) % self.every - 1
-
     def mark(self, t: int) -> int:
         """The first multiple after `t`: where an event at `t` is reported first."""
         return self.origin + ((t - self.origin) // self.every + 1) * self.every
