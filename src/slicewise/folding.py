@@ -49,8 +49,8 @@ class Layout:
         check_columns(names, keys)
         apart = {*(REVISION if revised else ()), *([LATE] if late else ())}
         columns = tuple(name for name in names if name not in apart)
-        apart = POSITIONS if all(name in names for name in POSITIONS) else ()
-        return Layout((*keys, *INSTANCE, *apart), columns, revised, late)
+        positions = [name for name in POSITIONS if name in names]
+        return Layout((*keys, *INSTANCE, *positions), columns, revised, late)
 
     @property
     def keys(self) -> tuple[str, ...]:

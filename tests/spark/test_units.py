@@ -47,7 +47,7 @@ def test_rule_01_a_unit_says_what_numbers_are_in_batch_and_stream(
     assert "nothing crosses to Python" in sw.explain(frame, **alone)
     assert len(sw.windowed(frame, **alone).collect()) == 3
     # Rolling has nulls where there is no usable time.
-    rolled = {"time": "t", "over": ["1m", 2], "aggs": SUM, "unit": "s"}
+    rolled: dict[str, Any] = {"time": "t", "over": ["1m", 2], "aggs": SUM, "unit": "s"}
     with pytest.warns(sw.errors.BadRowsWarning, match="2 rows have a time in 't'"):
         wanted = {row["id"]: row for row in sw.rolling(table, **rolled).to_pylist()}
     for row in sw.rolling(frame, **rolled).collect():

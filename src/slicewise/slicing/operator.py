@@ -574,7 +574,8 @@ class Operator:
             together = track.closed(low, high)
         if together is not None:
             return [Due([together])] if len(together) else []
-        listed = Listed.of(track, keys, low, high)
+        with self._guard.harmless(WindowError):  # too many of them
+            listed = Listed.of(track, keys, low, high)
         if not len(listed.instances):
             return []
         with self._guard.harmless(Exception):
@@ -585,7 +586,8 @@ class Operator:
 
     def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
-        listed = Listed.of(track, keys, low, high)
+        with self._guard.harmless(WindowError):  # too many of them
+            listed = Listed.of(track, keys, low, high)
         windows = np.array([placed.number for placed in track.windows])
         floors = track.floors(keys, low)
         answers: list[Answers] = []
