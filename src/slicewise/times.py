@@ -203,8 +203,9 @@ def parsed(column: Column, name: str, *, fine: bool = False) -> Parsed:
         return Parsed(np.empty(0, np.int64), None, 0, 0, per_microsecond=per_microsecond)
     reach = (2**63 if fine else REACH) * divide // multiply
     low, high, ordered = bounds_of_times(values)
-    if low < -reach or high >= reach:
-        inside = (values >= -reach) & (values < reach)
+    least = -reach if fine else 1 - reach
+    if low < least or high >= reach:
+        inside = (values >= least) & (values < reach)
         valid = inside if valid is None else valid & inside
         values = np.where(inside, values, 0)
     times = values.astype(np.int64, copy=False)

@@ -17,7 +17,7 @@ import numpy as np
 from slicewise.aggregates.base import Aggregate, Bound, reads
 from slicewise.aggregates.forgiving import forgiven
 from slicewise.columns import pylist
-from slicewise.errors import OrderError, SpanError, WindowError
+from slicewise.errors import CapabilityError, OrderError, SpanError, WindowError
 from slicewise.grouping import frozen
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
@@ -111,12 +111,14 @@ class Operator:
 
     `process` takes events, `advance` a watermark and returns what that closes. With
     `ordered=True` events are promised in the order of time, each is its own watermark, and
-    `process` returns the results. Lengths are durations such as `"1m"` over timestamps, and plain
-    numbers over plain numbers; `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what the numbers of
-    the time column mean, so that durations can be taken there too. `merger` names
-    an algorithm of `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's;
-    `store` says whether slices are merged when a window closes (`"lazy"`) or in trees that are kept
-    (`"eager"`), and `partials` where periodic windows cut them; `op.plan` has what was chosen.
+    `process` returns the results. Events of one key and equal time are ordered by the columns of
+    `order`, if there are any (null is the least, NaN the greatest), and then by arrival.
+    Lengths are durations such as `"1m"` over timestamps, and plain numbers over plain numbers;
+    `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what the numbers of the time column mean, so that
+    durations can be taken there too. `merger` names an algorithm of
+    `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's; `store` says whether
+    slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`), and
+    `partials` where periodic windows cut them; `op.plan` has what was chosen.
     `op.late` has the newest `max_late` of the events that were refused (`None`: all of them).
 
     Threads may share an operator: its calls wait for each other. A call that was cut short in the
@@ -142,6 +144,7 @@ class Operator:
         lateness: Any = 0,
         emit: Emit = "on_close",
         ordered: bool = False,
+        order: str | Sequence[str] | None = None,
         unit: str | None = None,
         merger: str | None = None,
         store: StoreKind | None = None,
@@ -156,6 +159,13 @@ class Operator:
         self._by_one = isinstance(by, str)
         self.emit: Emit = emit
         self.ordered = ordered
+        self.order = names(order)
+        if ordered and self.order:
+            raise CapabilityError(
+                "`ordered=True` promises that events come in their order, those of equal time too, "
+                f"so there is nothing for `order` to decide; given: order={order!r}. Leave one of "
+                "them out."
+            )
         check_unit(unit)
         if unit is not None and time is None:
             raise SpanError(
@@ -289,7 +299,7 @@ class Operator:
             partials=self.partials,
             combined=self._combined,
         )
-        self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
+        self._known = Known.of(self._windows, [*self.by, *self.order], self.aggs, self._next_number)
         self._nothing = self._reach = None
         if self._types is not None:
             arrange(self)
@@ -377,7 +387,7 @@ class Operator:
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
-        columns = {name: batch.columns[name] for name in self._aggregated()}
+        columns = {name: batch.columns[name] for name in self._kept()}
         users = any(isinstance(placed.window, UserWindow) for placed in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
@@ -387,6 +397,10 @@ class Operator:
         """The columns that aggregates read."""
         components = (c for bound in self._bounds for c in bound.components)
         return list(dict.fromkeys(name for c in components for name in reads(c)))
+
+    def _kept(self) -> list[str]:
+        """The columns of events that wait: what aggregates read, and what decides ties."""
+        return list(dict.fromkeys([*self._aggregated(), *self.order]))
 
     def _check_order(self, times: np.ndarray, usable: np.ndarray | None) -> None:
         """Hold events to the promise that they come in the order of time."""
@@ -527,7 +541,7 @@ class Operator:
             after = getattr(track, "after", 0)
             if after not in sorted_:
                 batches = in_sequence(batch for batch in ready if batch.arrival >= after)
-                sorted_[after] = [Grouped.of(batch) for batch in batches]
+                sorted_[after] = [Grouped.of(batch, self.order) for batch in batches]
             for grouped in sorted_[after]:
                 track.add_in_order(grouped)
 

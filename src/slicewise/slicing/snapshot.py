@@ -51,7 +51,10 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
-SETTINGS = ("time", "unit", "emit", "ordered", "merger", "store", "partials", "max_late")
+SETTINGS = (
+    *("time", "unit", "emit", "ordered", "order"),
+    *("merger", "store", "partials", "max_late"),
+)
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 
@@ -206,7 +209,7 @@ def get_events(op: Operator, source: BlobReader) -> None:
         if isinstance(track, OrderTrack):
             op._waiting.separate(track.after)
     if op._waiters:
-        types = {name: (op._types or {})[name] for name in op._aggregated()}
+        types = {name: (op._types or {})[name] for name in op._kept()}
         get_waiting(op._waiting, source.header["waiting"], types, source, single=not op.by)
 
 
@@ -345,6 +348,9 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
         "evict_at": track.evict_at,
         "store": _put_store(track.store, slots, out),
     }
+    ties = track.tie_order.table(slots)
+    if ties is not None:
+        node["ties"] = out.put_bytes(table_bytes(ties))
     if isinstance(track, MeasureTrack):
         node["settled"] = out.put(of_keys(track.settled, live, BEGINNING))
     if isinstance(track, RowTrack):
@@ -391,6 +397,8 @@ def _get_track(
     track.evict_at = node["evict_at"]
     (get_store or _get_store)(track.store, node["store"], count, source)
     track.store.set_eager(eager=track.store.tree is not None)
+    if "ties" in node:
+        track.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(track, MeasureTrack):
         track._admit()
         track.settled[:keys] = source.get(node["settled"])

@@ -25,6 +25,7 @@ from slicewise.slicing.events import names as names_of
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
+from slicewise.slicing.reach import reach_of
 from slicewise.slicing.settings import check_measured
 from slicewise.spark import native, series
 from slicewise.spark.frames import (
@@ -38,6 +39,7 @@ from slicewise.spark.frames import (
     microseconds,
     spark_type,
     tie_breakers,
+    within_reach,
 )
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
@@ -69,6 +71,7 @@ class Windowed:
         time: str,
         windows: Window | Sequence[Window],
         aggs: Aggregate | Sequence[Aggregate],
+        order: str | Sequence[str] | None = None,
         unit: str | None = None,
     ) -> Windowed:
         """The query, checked as far as it can be without a job."""
@@ -86,6 +89,11 @@ class Windowed:
         needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
         needed += [column for columns in read for column in columns or ()]
         frame = Frame(given)
+        decides = names_of(order)
+        checked(frame, decides)
+        depends = any(map(needs_rows, operator.windows))
+        depends |= not all(agg.commutative for agg in operator.aggs)
+        needed += decides if depends else ()
         checked(frame, needed)
         check_time(frame, time)
         check_keys(frame, keys)
@@ -94,7 +102,8 @@ class Windowed:
         columns = tuple(dict.fromkeys(every))
         types = arrow_types(frame, columns)
         check_window_columns(operator.windows, types.__getitem__)
-        query = Query.of(operator.windows, operator.aggs, time, keys, types, unit)
+        ties = tie_breakers(frame, decides, columns, {*keys, time}) if depends else ()
+        query = Query.of(operator.windows, operator.aggs, time, keys, types, ties, unit)
         check_measured(query.measure, query.windows)
         return Windowed(frame, query, columns)
 
@@ -272,21 +281,16 @@ class Windowed:
         """The rows of each key, or of each slice of a key, in one partition and sorted by time."""
         query = self.query
         if self.way == "sliced":
-            begin = native.slice_start(microseconds(self.frame, query.time), query.windows)
+            reach = reach_of(query.windows, query.types[query.time])
+            times = within_reach(microseconds(self.frame, query.time), reach)
+            begin = native.slice_start(times, query.windows)
             # Rows without a slice are in no window, and would all go to one task.
             keys = self.frame.all_at(query.by)
             rows = self._rows().where(begin.isNotNull()).repartition(*keys, begin)
         else:
             rows = together(self._rows(), self.frame.all_at(query.by))
-        order = [*query.by, query.time, *self._ties()]
-        return rows.sortWithinPartitions(*self.frame.all_at(order))
-
-    def _ties(self) -> list[str]:
-        """Columns that order events of one time, where that matters: a DataFrame has no order."""
-        query = self.query
-        if not any(map(needs_rows, query.windows)) and all(a.commutative for a in query.aggs):
-            return []
-        return tie_breakers(self.frame, self.columns, {*query.by, query.time})
+        order = [*query.by, query.time, *query.order]
+        return rows.sortWithinPartitions(*self.frame.sorted_by(order))
 
 
 def together(frame: DataFrame, keys: Sequence[Any]) -> DataFrame:
@@ -301,11 +305,12 @@ def windowed(
     time: str,
     windows: Any,
     aggs: Any,
+    order: str | Sequence[str] | None = None,
     lateness: Any,
     unit: str | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The aggregates of every window instance of every key; see `sw.windowed`."""
-    asked = Windowed.of(frame, by, time, windows, aggs, unit)
+    asked = Windowed.of(frame, by, time, windows, aggs, order, unit)
     check_settings(asked.query.measure, more, lateness)
     return asked.run()

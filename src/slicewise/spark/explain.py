@@ -15,7 +15,7 @@ from slicewise.spark.rolling import Rolling
 
 def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any, unit: Any) -> str:
     """How `sw.windowed` runs."""
-    made = Windowed.of(frame, by, time, windows, aggs, unit)
+    made = Windowed.of(frame, by, time, windows, aggs, unit=unit)
     if frame.isStreaming:
         plan = Operator(windows=windows, aggs=aggs, time=time, by=by, unit=unit).explain()
         kept = [line for line in plan.splitlines() if not line.startswith("Aggregates")]
@@ -27,7 +27,7 @@ def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any,
 
 def explain_rolling(frame: Any, *, by: Any, time: str, over: Any, aggs: Any, unit: Any) -> str:
     """How `sw.rolling` runs."""
-    made = Rolling.of(frame, by, time, over, aggs, unit)
+    made = Rolling.of(frame, by, time, over, aggs, unit=unit)
     if frame.isStreaming:
         kept = (
             f"A bucket keeps the rows above the watermark, and of those below it what aggregates "

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.columns import Column
+from slicewise.slicing.reach import EVER, Reach, within
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped
@@ -36,13 +37,15 @@ class Pack:
 
     Columns come in the order of `schema`; what is behind them is ours. `labels` has the label of
     each bucket. Events further ahead of the clock than `max_ahead` are packed apart, and do not
-    count as the newest. `unit` says what numbers as times mean.
+    count as the newest; nor do those out of `reach`, which are bad. `unit` says what numbers as
+    times mean.
     """
 
     schema: pa.Schema
     time: str
     labels: tuple[int, ...]
     max_ahead: int | None
+    reach: Reach = EVER
     unit: str | None = None
 
     @in_worker
@@ -58,6 +61,7 @@ class Pack:
                 latest = rows.column(NOW)[0].as_py() * one // many + self.max_ahead
             own = rows.select(range(len(self.schema))).rename_columns(self.schema.names)
             times = parsed(Column.from_arrow(own.column(self.time)), self.time)
+            times = within(times, self.reach)
             kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS
             if times.usable is not None:

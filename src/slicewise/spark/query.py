@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class Query:
     """Windows and aggregates over a table with columns of known types.
 
+    `order` has the columns that decide between events of one key and time, where that matters.
     `definitions` has, for each user-defined aggregate, what was made of its source.
     """
 
@@ -36,6 +37,7 @@ class Query:
     by: tuple[str, ...]
     types: dict[str, pa.DataType]
     definitions: tuple[Definition | None, ...]
+    order: tuple[str, ...] = ()
     unit: str | None = None
 
     @staticmethod
@@ -45,13 +47,16 @@ class Query:
         time: str,
         by: Sequence[str],
         types: dict[str, pa.DataType],
+        order: Sequence[str] = (),
         unit: str | None = None,
     ) -> Query:
         """The query, with its aggregates tried on the types of their columns."""
         definitions = tuple(
             definition(agg, input_types(agg, types)) if is_own(agg) else None for agg in aggs
         )
-        return Query(tuple(windows), tuple(aggs), time, tuple(by), types, definitions, unit)
+        return Query(
+            tuple(windows), tuple(aggs), time, tuple(by), types, definitions, tuple(order), unit
+        )
 
     @property
     def measure(self) -> Measure:

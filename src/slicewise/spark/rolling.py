@@ -83,6 +83,7 @@ class Rolling:
         time: str,
         over: Any,
         aggs: Any,
+        order: str | Sequence[str] | None = None,
         unit: str | None = None,
     ) -> Rolling:
         """The query, checked as far as it can be without a job."""
@@ -93,11 +94,15 @@ class Rolling:
         keys = names_of(by)
         used = [column for agg in chosen for column in agg.columns]
         frame = Frame(given)
-        checked(frame, [*keys, time, *used])
+        decides = names_of(order)
+        checked(frame, [*keys, time, *used, *decides])
         check_time(frame, time)
         check_keys(frame, keys)
         check_outputs(outputs(chosen, spans), frame.columns)
-        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns), unit)
+        ties: tuple[str, ...] = ()
+        if not all(a.commutative for a in chosen) or any(isinstance(s, Rows) for s in spans):
+            ties = tie_breakers(frame, decides, frame.columns, {*keys, time})
+        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns), ties, unit)
         for span in spans:
             length_of(span, no_times(query))  # refuses what has no meaning
         return Rolling(frame, query, tuple(spans))
@@ -151,11 +156,11 @@ class Rolling:
         task = RollOrdered(query, self.spans, self.reach, new, cut)
         if self.range is not None:
             rows, by, order = self._cut(self.range), [self._bucket()], [col(PLACE)]
-            if self._ties() or not self._always_placed():
-                order += self.frame.all_at([query.time, *self._ties()])
+            if query.order or not self._always_placed():
+                order += self.frame.sorted_by([query.time, *query.order])
         else:
             rows, by = self.frame.rows, self.frame.all_at(query.by)
-            order = self.frame.all_at([*query.by, query.time, *self._ties()])
+            order = self.frame.sorted_by([*query.by, query.time, *query.order])
         rows = rows.repartition(*by) if by else rows.repartition(1)
         found = map_in_arrow(rows.sortWithinPartitions(*order), task, self.schema)
         return found.toDF(*self.names)
@@ -191,12 +196,6 @@ class Rolling:
         kind = self.frame.schema[self.query.time].dataType
         return isinstance(kind, DateType | TimestampNTZType | TimestampType)
 
-    def _ties(self) -> list[str]:
-        """Columns that order rows of one time, where that matters: a DataFrame has no order."""
-        if all(agg.commutative for agg in self.query.aggs) and self.range is not None:
-            return []
-        return tie_breakers(self.frame, self.frame.columns, {*self.query.by, self.query.time})
-
 
 def rolling(
     frame: Any,
@@ -205,11 +204,12 @@ def rolling(
     time: str,
     over: Any,
     aggs: Any,
+    order: str | Sequence[str] | None = None,
     unit: str | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The rows with a column for each aggregate and span; see `sw.rolling`."""
-    asked = Rolling.of(frame, by, time, over, aggs, unit)
+    asked = Rolling.of(frame, by, time, over, aggs, order, unit)
     check_settings(asked.query.measure, more)
     return asked.run()
 

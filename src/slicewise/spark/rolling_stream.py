@@ -17,8 +17,10 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
 from slicewise.errors import SnapshotError
 from slicewise.grouping import encode
+from slicewise.slicing.batches import order_of
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.describe import aggregate_described, aggregate_of, chosen
+from slicewise.slicing.ties import order_of_ties
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spark.blame import is_about_events
@@ -134,9 +136,29 @@ class TrailingKept(Kept):
         due = times < self.watermark
         if not due.any():
             return
-        ready = waiting.filter(pa.array(due))
+        ready = self._in_order(waiting.filter(pa.array(due)))
         self.waiting = waiting.filter(pa.array(~due))
         yield from self._due(ready)
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        """Rows of one key and time in the order of what decides between them."""
+        import pyarrow as pa
+
+        query = self.keeper.query
+        if not query.order:
+            return rows
+        codes, _ = encode([rows.column(name) for name in query.by])
+        keys = np.zeros(rows.num_rows, np.int64) if codes is None else codes
+        times, _ = self._times(rows)
+        order = order_of([keys, times])
+        keys, times = keys[order], times[order]
+        new = np.append(True, (keys[1:] != keys[:-1]) | (times[1:] != times[:-1]))
+
+        def pick(some: np.ndarray) -> list[Any]:
+            return [rows.column(name).take(pa.array(order[some])) for name in query.order]
+
+        places = order_of_ties(new, pick)
+        return rows.take(pa.array(order if places is None else order[places]))
 
     def _due(self, ready: pa.Table) -> Iterator[pa.Table]:
         """The answers of events that have none after them to come in their windows."""
@@ -235,6 +257,7 @@ class TrailingKept(Kept):
             "watermark": self.watermark,
             "spans": [said(span) for span in keeper.spans],
             "aggs": [aggregate_described(agg) for agg in keeper.query.aggs],
+            "order": keeper.query.order,
             "before": out.put_bytes(table_bytes(before)),
             "waiting": out.put_bytes(table_bytes(waiting)),
         }
@@ -258,7 +281,8 @@ def restored(blob: bytes, schema: pa.Schema, about: dict[str, Any], aggs: Any) -
     )
     waiting = table_of(source.get_bytes(header["waiting"]))
     types = {field.name: field.type for field in waiting.schema}
-    query = Query.of((), found, about["time"], about["by"], types, about.get("unit"))
+    order = header.get("order", ())
+    query = Query.of((), found, about["time"], about["by"], types, order, about.get("unit"))
     spans = tuple(SPANS[kind](count) for kind, count in header["spans"])
     return KeepTrailing(query, spans, header["reach"], schema).resumed(blob)
 
@@ -281,11 +305,12 @@ def rolling_stream(
     time: str,
     over: Any,
     aggs: Aggregate | Sequence[Aggregate],
+    order: str | Sequence[str] | None,
     unit: str | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
-    asked = Rolling.of(frame, by, time, over, aggs, unit)
+    asked = Rolling.of(frame, by, time, over, aggs, order, unit)
     settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
     made = arrow_schema(asked.schema)
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)

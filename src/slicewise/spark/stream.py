@@ -197,7 +197,8 @@ class Stream:
             kind = self.frame.schema[self.time].dataType
             if isinstance(kind, TimestampNTZType | DateType):
                 ahead += FIRST_CLOCK
-        pack = Pack(self._events(), self.time, labels, ahead, self.settings.unit)
+        sayable, unit = self.keeper.sayable, self.settings.unit
+        pack = Pack(self._events(), self.time, labels, ahead, sayable, unit)
         return map_in_arrow(self.frame.rows.select(*columns), pack, PACKED)
 
     def _keep(self) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.forgiving import forgiving
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.reach import Reach, reach_of
 from slicewise.slicing.resume import resume
 from slicewise.spark.batch import Windowed
 from slicewise.spark.blame import is_about_events
@@ -32,6 +33,10 @@ class KeepWindows(Keeper):
     lateness: Any
     emit: Any
 
+    @property
+    def sayable(self) -> Reach:
+        return reach_of(self.query.windows, self.query.types[self.query.time])
+
     def fresh(self) -> Kept:
         return WindowsKept(self._operator(), self)
 
@@ -51,6 +56,7 @@ class KeepWindows(Keeper):
             by=query.by,
             lateness=self.lateness,
             emit=self.emit,
+            order=query.order,
             unit=query.unit,
             max_late=None,  # they are taken in every micro-batch
         )
@@ -107,6 +113,7 @@ def windowed_stream(
     aggs: Any,
     lateness: Any,
     emit: Any,
+    order: str | Sequence[str] | None,
     unit: str | None,
     more: tuple[Any, ...],
 ) -> Any:
@@ -114,7 +121,7 @@ def windowed_stream(
     emit = emit or "on_close"
     # An operator refuses what cannot be emitted so.
     Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit, unit=unit)
-    asked = Windowed.of(frame, by, time, windows, aggs, unit)
+    asked = Windowed.of(frame, by, time, windows, aggs, order, unit)
     asked.query.measure.length("`lateness`", as_length("lateness", lateness))
     settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
     rows = emitted(asked.schema, emit)
