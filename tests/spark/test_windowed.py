@@ -123,7 +123,8 @@ def test_results_of_windows_that_overlap_come_in_series(spark: Any, aggs: Any, b
     assert found.schema == made.schema
     check(frame, rows, windows, aggs, by)
     timed = frame.withColumn("t", F.timestamp_micros("t"))
-    query["windows"] = [replace(window, unit="us") for window in windows]
+    durations: list[Any] = list(windows)
+    query["windows"] = [replace(window, unit="us") for window in durations]
     moments = sw.windowed(timed, **query).withColumns(
         {name: F.unix_micros(name) for name in ("start", "end")}
     )
