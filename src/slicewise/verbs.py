@@ -37,6 +37,7 @@ def rolling(
     buckets: int | None = None,
     keep_late: bool = False,
     max_ahead: Any = "1d",
+    metrics: str = "slicewise",
     unit: str | None = None,
 ) -> Data:
     """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
@@ -69,7 +70,7 @@ def rolling(
         from slicewise.spark.rolling_stream import rolling_stream
 
         query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order}
-        query |= {"unit": unit, "more": (watermark, max_ahead, buckets, keep_late)}
+        query |= {"unit": unit, "more": (watermark, max_ahead, buckets, keep_late, metrics)}
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
             answered = rolling_stream(data, **query)
@@ -142,6 +143,7 @@ def windowed(
     buckets: int | None = None,
     keep_late: bool = False,
     max_ahead: Any = "1d",
+    metrics: str = "slicewise",
     unit: str | None = None,
 ) -> Data:
     """The aggregates of every window instance: one row each, in a new table of the same kind.
@@ -168,7 +170,8 @@ def windowed(
     the time column says, and one of them must be given; events up to `lateness` below it still
     count; `emit` is `"on_close"` (default), `"final"` or `"on_update"`. `keep_late` hands out
     dropped events in a column `late`; an event further ahead of the clock than `max_ahead` is one
-    of them. Keys are kept in so many `buckets`, by default one per shuffle partition.
+    of them. Keys are kept in so many `buckets`, by default one per shuffle partition. What it did
+    is reported under the name `metrics`.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
@@ -189,7 +192,7 @@ def windowed(
         check_streaming(emit, lateness)
         query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
         query |= {"order": order, "lateness": lateness, "unit": unit}
-        query["more"] = (watermark, max_ahead, buckets, keep_late)
+        query["more"] = (watermark, max_ahead, buckets, keep_late, metrics)
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
             answered = windowed_stream(data, **query, emit=emit)

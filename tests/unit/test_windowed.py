@@ -386,3 +386,33 @@ def test_no_key_or_result_has_the_name_of_a_bound(name: str) -> None:
         sw.windowed({name: [1] * 3, **mixed_table()}, by=name, time="t", windows=MIXED, aggs=SUM)
     with pytest.raises(AggregateError, match=f"the name '{name}'"):
         sw.windowed(mixed_table(), time="t", windows=MIXED, aggs=SUM.alias(name))
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [[sw.tumbling(10), sw.session(3)], [sw.tumbling(sw.rows(3)), sw.sliding(20, every=5)]],
+    ids=["time", "rows"],
+)
+def test_rule_12_a_table_that_is_taken_in_pieces_gives_the_same_rows(
+    monkeypatch: pytest.MonkeyPatch, windows: Any
+) -> None:
+    random = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "t": random.integers(0, 100, 200),
+            "k": pa.array(random.choice(["a", "b", None], 200).tolist()).dictionary_encode(),
+            "x": pa.array([None] * 100 + random.integers(0, 9, 100).tolist(), pa.int64()),
+        }
+    )
+    aggs = [sw.agg.sum("x"), sw.agg.last("x"), sw.agg.collect("x")]
+    query: Any = {"by": "k", "time": "t", "windows": windows, "aggs": aggs}
+    whole = sw.windowed(table, **query)
+    monkeypatch.setattr("slicewise.slicing.bounded.PIECE", 17)
+    monkeypatch.setattr("slicewise.columns.PIECE", 5)
+    assert sw.windowed(table, **query).equals(whole)
+    op, other = (sw.Operator(**query) for _ in range(2))
+    for one in (op, other):
+        one.process(table)
+    wanted = op.advance(math.inf)
+    monkeypatch.setattr("slicewise.slicing.emission.PIECE", 7)
+    assert other.advance(math.inf) == wanted

@@ -33,6 +33,7 @@ from slicewise.slicing.emission import (
     Listed,
     Result,
     answers_of,
+    in_pieces,
     prints_of,
     retractions,
 )
@@ -530,8 +531,7 @@ class Operator:
                 )
             )
         rank = {placed.window.name: number for number, placed in enumerate(self._windows)}
-        results.sort(key=lambda r: (rank[r.window], not r.retracted, r.start, r.end))
-        return results
+        return in_pieces(results, lambda r: (rank[r.window], not r.retracted, r.start, r.end))
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""

@@ -51,6 +51,16 @@ class KeepTrailing(Keeper):
         used = [column for agg in self.query.aggs for column in agg.columns]
         return list(dict.fromkeys([*self.query.by, self.query.time, *used]))
 
+    @cached_property
+    def new(self) -> list[pa.Field]:
+        """The columns that rolling adds."""
+        return list(self.made)[-len(self.query.aggs) * len(self.spans) :]
+
+    @cached_property
+    def passed(self) -> list[str]:
+        """The columns of the events, which pass through."""
+        return [field.name for field in self.made][: -len(self.new)]
+
     @property
     def rows(self) -> int:
         """How many rows of a key the next one reaches back to."""
@@ -73,19 +83,39 @@ class KeepTrailing(Keeper):
         kept = TrailingKept(self)
         self.query.bounds()
         kept.watermark = header["watermark"]
-        kept.before, kept.waiting = (
-            self.query.read(table_of(source.get_bytes(header[name])))
-            for name in ("before", "waiting")
+        before, waiting = (
+            table_of(source.get_bytes(header[name])) for name in ("before", "waiting")
         )
-        missing = set(self.reads) - set(kept.before.column_names)
+        missing = set(self.reads) - set(before.column_names)
         if missing:
             shown = ", ".join(sorted(map(repr, missing)))
             raise SnapshotError(
                 f"The checkpoint keeps nothing of the column {shown}, so aggregates of it would "
                 "miss the events before. Leave it out, or start with a new checkpoint."
             )
-        kept.before = kept.before.select(self.reads)
+        kept.before = self._read(before, self.reads)
+        kept.waiting = self._read(waiting, self.passed)
         return kept
+
+    def _read(self, table: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Events of a checkpoint with the columns of this query; new ones are null in them."""
+        import pyarrow as pa
+
+        types, columns = self.query.types, []
+        for name in names:
+            if name not in table.column_names:
+                columns.append(pa.nulls(table.num_rows, types[name]))
+                continue
+            column = table.column(name)
+            try:
+                columns.append(column.cast(types[name]))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SnapshotError(
+                    f"The column {name!r} was {column.type} and is {types[name]}, and events that "
+                    "the checkpoint keeps cannot be changed so. Cast the column to its old type, "
+                    "give it another name, or start with a new checkpoint."
+                ) from error
+        return pa.Table.from_arrays(columns, names=list(names))
 
     def is_about(self, error: Exception, events: pa.Table) -> bool:
         return is_about_events(error, self.query.aggs, self.query.by, events)
@@ -127,7 +157,7 @@ class TrailingKept(Kept):
         import pyarrow as pa
 
         for table in self.timeless:
-            yield self._answered(table, [pa.nulls(table.num_rows, f.type) for f in self._new])
+            yield self._answered(table, [pa.nulls(table.num_rows, f.type) for f in self.keeper.new])
         self.watermark = max(self.watermark, watermark)
         if self.waiting is None:
             return
@@ -189,7 +219,7 @@ class TrailingKept(Kept):
         found = rolling_columns(keys, times, columns, self.keeper.spans, query.aggs)
         return [
             fit(column.to_arrow(), field.type)
-            for column, field in zip(found, self._new, strict=True)
+            for column, field in zip(found, self.keeper.new, strict=True)
         ]
 
     def _rolled_apart(self, used: pa.Table) -> list[Any]:
@@ -206,9 +236,9 @@ class TrailingKept(Kept):
                 made = self._rolled(some)
             except Exception:
                 self.failed += len(rows)
-                made = [pa.nulls(len(rows), field.type) for field in self._new]
+                made = [pa.nulls(len(rows), field.type) for field in self.keeper.new]
             order.append(rows)
-            parts.append(pa.Table.from_arrays(made, schema=pa.schema(self._new)))
+            parts.append(pa.Table.from_arrays(made, schema=pa.schema(self.keeper.new)))
         back = np.argsort(np.concatenate(order), kind="stable")
         return list(pa.concat_tables(parts).take(pa.array(back)).combine_chunks().columns)
 
@@ -223,11 +253,6 @@ class TrailingKept(Kept):
             place = ends[np.searchsorted(ends, np.arange(len(order)))] - np.arange(len(order))
             needed[order[place < self.keeper.rows]] = True
         return needed
-
-    @property
-    def _new(self) -> list[pa.Field]:
-        count = len(self.keeper.query.aggs) * len(self.keeper.spans)
-        return list(self.keeper.made)[-count:]
 
     def _answered(self, rows: pa.Table, new: list[Any]) -> pa.Table:
         import pyarrow as pa
@@ -248,8 +273,7 @@ class TrailingKept(Kept):
             before = pa.schema([(name, types[name]) for name in keeper.reads]).empty_table()
         waiting = self.waiting
         if waiting is None:
-            events = list(keeper.made)[: -len(self._new)]
-            waiting = pa.schema([(f.name, types[f.name]) for f in events]).empty_table()
+            waiting = pa.schema([(name, types[name]) for name in keeper.passed]).empty_table()
         out = BlobWriter()
         header = {
             "reach": keeper.reach,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from slicewise.errors import ColumnError, SpanError
+from slicewise.errors import CapabilityError, ColumnError, SpanError
 from slicewise.spark import compat
 from slicewise.spark.frames import Frame, arrow_schema, conformed
 from slicewise.spark.keeping import (
@@ -27,7 +27,7 @@ from slicewise.spark.keeping import (
     Keeper,
     Metrics,
 )
-from slicewise.spark.packing import BUCKET, NOW, PACKED, Pack, labels_for, to_table
+from slicewise.spark.packing import HASH, NOW, PACKED, Buckets, Pack, to_table
 from slicewise.spark.sending import map_in_arrow, sent
 from slicewise.spark.workers import in_worker
 from slicewise.times import Measure, as_length
@@ -60,6 +60,7 @@ class Settings:
     max_ahead: int | None
     buckets: int | None
     keep_late: bool
+    metrics: str
     unit: str | None
 
     @staticmethod
@@ -68,6 +69,7 @@ class Settings:
         max_ahead: Any,
         buckets: Any,
         keep_late: bool,
+        metrics: Any = OBSERVED,
         *,
         measure: Measure,
     ) -> Settings:
@@ -79,7 +81,11 @@ class Settings:
         if watermark is not None:
             delay = measure.length("`watermark`", as_length("watermark", watermark))
         ahead = ahead_of(max_ahead, measure)
-        return Settings(delay, ahead, buckets, keep_late, measure.unit)
+        if not isinstance(metrics, str) or not metrics:
+            raise CapabilityError(
+                f"`metrics` is the name under which a stream reports; given: {metrics!r}."
+            )
+        return Settings(delay, ahead, buckets, keep_late, metrics, measure.unit)
 
     def behind(self, time: StructField) -> Settings:
         """The settings with a delay of the watermark, given here or by Spark's `withWatermark`."""
@@ -163,17 +169,30 @@ class Stream:
         ]
         out = self._schema()
         unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
-        made = kept.observe(OBSERVED, *totals).select("kind", "made")
+        made = self._observed(kept, totals).select("kind", "made")
         rows = map_in_arrow(made, unpack, out)
         return rows.toDF(*self.names, *([LATE] if keep_late else []))
 
-    def _partitions(self) -> int:
-        return compat.shuffle_partitions(self.frame.rows.sparkSession)
+    def _observed(self, kept: DataFrame, totals: Sequence[Column]) -> DataFrame:
+        """What buckets hand on, with its metrics reported under the name of the stream."""
+        from pyspark.errors import AnalysisException
 
-    def _labels(self) -> tuple[int, ...]:
-        partitions = self._partitions()
-        buckets = self.settings.buckets or partitions
-        return labels_for(buckets if self.by else 1, partitions)
+        name = self.settings.metrics
+        try:
+            return kept.observe(name, *totals)
+        except AnalysisException as error:
+            if "DUPLICATED_METRICS_NAME" not in str(error):
+                raise
+            raise CapabilityError(
+                f"The stream holds results of another one that reports under {name!r} too. Write "
+                "those to a table and read that as a stream, since Spark allows one such stream in "
+                "a query. If you have set `spark.sql.streaming.unsupportedOperationCheck` to "
+                "false, it runs several, each with a name of its own: give `metrics=...`."
+            ) from error
+
+    def _buckets(self) -> Buckets:
+        partitions = compat.shuffle_partitions(self.frame.rows.sparkSession)
+        return Buckets(self.settings.buckets if self.by else 1, partitions)
 
     def _types(self) -> dict[str, str]:
         """Those of the key columns and the time column, as Spark writes them."""
@@ -187,10 +206,9 @@ class Stream:
         from pyspark.sql import functions as F
         from pyspark.sql.types import DateType, TimestampNTZType
 
-        labels = self._labels()
         keys = self.frame.all_at(self.by)
-        bucket = F.pmod(F.xxhash64(*keys), F.lit(len(labels))) if keys else F.lit(0)
-        columns = [*self.frame.all_at(self.columns), bucket.cast("int").alias(BUCKET)]
+        hashed = F.xxhash64(*keys) if keys else F.lit(0).cast("bigint")
+        columns = [*self.frame.all_at(self.columns), hashed.alias(HASH)]
         ahead = self.settings.max_ahead
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
@@ -198,26 +216,30 @@ class Stream:
             if isinstance(kind, TimestampNTZType | DateType):
                 ahead += FIRST_CLOCK
         sayable, unit = self.keeper.sayable, self.settings.unit
-        pack = Pack(self._events(), self.time, labels, ahead, sayable, unit)
+        pack = Pack(self._events(), self.time, self._buckets(), ahead, sayable, unit)
         return map_in_arrow(self.frame.rows.select(*columns), pack, PACKED)
 
     def _keep(self) -> Any:
-        labels = self._labels()
         about = {
             "format": FORMAT,
             **self.about,
             "by": list(self.by),
             "time": self.time,
             "types": self._types(),
-            "buckets": len(labels),
-            # Other labels would be other buckets.
-            "spark.sql.shuffle.partitions": self._partitions() if len(labels) > 1 else None,
             "schema": self.rows.json(),
             "late": self._event().json() if self.settings.keep_late else None,
+            "metrics": self.settings.metrics,
         }
         settings = self.settings
         assert settings.delay is not None
-        keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
+        keep = KeepBuckets(
+            self.keeper,
+            about,
+            self._events(),
+            settings.delay,
+            settings.keep_late,
+            self._buckets(),
+        )
         return sent(self.frame.rows, keep)
 
     def _event(self) -> StructType:
