@@ -12,15 +12,16 @@ from slicewise.aggregates.base import Bound, bound_columns
 from slicewise.names import missed_name
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import Batch, events_of
-from slicewise.slicing.events import Columns, Times, check_same_times, fitted, usable_times
+from slicewise.slicing.events import Columns, check_same_times, fitted
 from slicewise.slicing.late import Late, Verdict
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.parting import part
 from slicewise.slicing.reach import within
-from slicewise.slicing.settings import guessed, skips_null
+from slicewise.slicing.settings import check_measured, guessed, skips_null
 from slicewise.slicing.tracks import Track
 from slicewise.slicing.triggers import INFINITY
+from slicewise.times import Measure, Parsed, parsed
 from slicewise.windows.base import holds
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 
-def times_of(op: Operator, columns: Columns) -> Times:
+def times_of(op: Operator, columns: Columns) -> Parsed:
     """The times of a batch; without a time column, the moment of its arrival."""
     import pyarrow as pa
 
@@ -39,12 +40,14 @@ def times_of(op: Operator, columns: Columns) -> Times:
         over = op.watermark if op.watermark < INFINITY else op._newest
         now = max(op._clock(), op._newest, over)
         op._time_type = pa.int64()
-        return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
+        return Parsed(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
     column = columns[op.time]
-    if op._time_type is not None and not pa.types.is_null(column.type):
+    times = parsed(column, op.time)
+    if op._time_type is not None:
         check_same_times(op._time_type, column.type, op.time)
-    times = usable_times(column, op.time)
-    if op._time_type is None and not pa.types.is_null(column.type):
+    elif not pa.types.is_null(column.type):
+        late_by = op.lateness_unit is not None if op.lateness else None
+        check_measured(Measure.of(op.time, column.type, op.unit), op.windows, late_by)
         op._time_type = column.type
     return within(times, op.reach)
 
@@ -186,7 +189,7 @@ class Intake:
 
 
 def sort_out(
-    op: Operator, given: Times, keys: np.ndarray, usable: np.ndarray | None, columns: Columns
+    op: Operator, given: Parsed, keys: np.ndarray, usable: np.ndarray | None, columns: Columns
 ) -> Intake:
     """Which events count for which windows; what is left out is counted and handed out."""
     horizon = op._horizon(op.watermark)

@@ -17,6 +17,8 @@ from slicewise.slicing.describe import (
     window_described,
     window_of,
 )
+from slicewise.slicing.settings import POSITIONS, TIMES
+from slicewise.slicing.snapshot import counted_in
 from slicewise.slicing.triggers import INFINITY
 from slicewise.spark.compat import check_spark
 from slicewise.spark.frames import arrow_schema, conformed
@@ -71,6 +73,7 @@ def drain(
             f"The checkpoint has format {about['format']}; this release of Slicewise reads formats "
             f"up to {FORMAT}. Drain it with the release that wrote it, or a later one."
         )
+    windows = counted_in(about.get("unit"), windows)
     windows = chosen(
         "windows",
         json.loads(said.windows),
@@ -255,6 +258,7 @@ class DrainBuckets:
             for blob in batch.column("kept"):
                 for table in self._due(blob.as_py()):
                     columns = dict(zip(table.column_names, table.columns, strict=True))
+                    columns |= joined_bounds(columns, self.made)
                     for field in list(self.schema)[len(self.made) :]:
                         columns[field.name] = pa.nulls(table.num_rows, field.type)
                     yield from conformed(columns, self.schema)
@@ -273,3 +277,18 @@ class DrainBuckets:
         table = operator.advance_arrow(INFINITY)
         if table.num_rows:
             yield table
+
+
+def joined_bounds(columns: dict[str, Any], made: pa.Schema) -> dict[str, Any]:
+    """Bounds as numbers, as earlier releases wrote those of all windows if some were positions."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if POSITIONS[0] not in columns or POSITIONS[0] in made.names:
+        return {}
+    numbers = {
+        name: columns[name].cast(pa.timestamp("us")).cast(pa.int64()).cast(columns[apart].type)
+        for name, apart in zip(TIMES, POSITIONS, strict=True)
+    }
+    both = zip(TIMES, POSITIONS, strict=True)
+    return {name: pc.coalesce(numbers[name], columns[apart]) for name, apart in both}

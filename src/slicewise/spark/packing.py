@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.columns import Column
-from slicewise.slicing.events import usable_times
 from slicewise.slicing.reach import EVER, Reach, within
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.compat import state_partitions
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped
 from slicewise.spark.workers import in_worker
+from slicewise.times import UNITS, parsed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ class Pack:
 
     Columns come in the order of `schema`; what is behind them is ours. Events further ahead of the
     clock than `max_ahead` are packed apart, and do not count as the newest; nor do those out of
-    `reach`, which are bad.
+    `reach`, which are bad. `unit` says what numbers as times mean.
     """
 
     schema: pa.Schema
@@ -73,6 +73,7 @@ class Pack:
     buckets: Buckets
     max_ahead: int | None
     reach: Reach = EVER
+    unit: str | None = None
 
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,9 +85,10 @@ class Pack:
         newest, seq, latest = BEGINNING, 0, None
         for rows in joined(batches):
             if seq == 0 and self.max_ahead is not None:
-                latest = rows.column(NOW)[0].as_py() + self.max_ahead
+                many, one = UNITS[self.unit or "us"]
+                latest = rows.column(NOW)[0].as_py() * one // many + self.max_ahead
             own = rows.select(range(len(self.schema))).rename_columns(self.schema.names)
-            times = usable_times(Column.from_arrow(own.column(self.time)), self.time)
+            times = parsed(Column.from_arrow(own.column(self.time)), self.time)
             times = within(times, self.reach)
             kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS

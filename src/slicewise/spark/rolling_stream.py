@@ -20,7 +20,6 @@ from slicewise.grouping import encode
 from slicewise.slicing.batches import order_of
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.describe import aggregate_described, aggregate_of, chosen
-from slicewise.slicing.events import usable_times
 from slicewise.slicing.ties import order_of_ties
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spans import Duration, Rows, Span, Ticks
@@ -30,7 +29,7 @@ from slicewise.spark.keeping import Keeper, Kept, Metrics
 from slicewise.spark.query import Query
 from slicewise.spark.rolling import Rolling
 from slicewise.spark.stream import Settings, Stream
-from slicewise.times import times_of
+from slicewise.times import parsed, times_of
 from slicewise.trailing import rolling_columns
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ class TrailingKept(Kept):
 
     def _times(self, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         name = self.keeper.query.time
-        times = usable_times(Column.from_arrow(table.column(name)), name)
+        times = parsed(Column.from_arrow(table.column(name)), name)
         usable = np.ones(table.num_rows, np.bool_) if times.usable is None else times.usable
         return times.values, usable
 
@@ -200,7 +199,7 @@ class TrailingKept(Kept):
         known = 0 if self.before is None else self.before.num_rows
         used = read if self.before is None else pa.concat_tables([self.before, read])
         used = used.combine_chunks()
-        times = times_of(Column.from_arrow(used.column(query.time)), query.time)
+        times = times_of(Column.from_arrow(used.column(query.time)), query.time, query.unit)
         keys = [used.column(name) for name in query.by]
         try:
             found = self._rolled(used)
@@ -214,7 +213,7 @@ class TrailingKept(Kept):
     def _rolled(self, used: pa.Table) -> list[Any]:
         """The results of each aggregate over each span."""
         query = self.keeper.query
-        times = times_of(Column.from_arrow(used.column(query.time)), query.time)
+        times = times_of(Column.from_arrow(used.column(query.time)), query.time, query.unit)
         columns = {n: Column.from_arrow(used.column(n)) for a in query.aggs for n in a.columns}
         keys = [used.column(name) for name in query.by]
         found = rolling_columns(keys, times, columns, self.keeper.spans, query.aggs)
@@ -307,7 +306,7 @@ def restored(blob: bytes, schema: pa.Schema, about: dict[str, Any], aggs: Any) -
     waiting = table_of(source.get_bytes(header["waiting"]))
     types = {field.name: field.type for field in waiting.schema}
     order = header.get("order", ())
-    query = Query.of((), found, about["time"], about["by"], types, order)
+    query = Query.of((), found, about["time"], about["by"], types, order, about.get("unit"))
     spans = tuple(SPANS[kind](count) for kind, count in header["spans"])
     return KeepTrailing(query, spans, header["reach"], schema).resumed(blob)
 
@@ -331,15 +330,15 @@ def rolling_stream(
     over: Any,
     aggs: Aggregate | Sequence[Aggregate],
     order: str | Sequence[str] | None,
+    unit: str | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
-    settings = Settings.of(*more)
-    asked = Rolling.of(frame, by, time, over, aggs, order)
-    settings = settings.behind(asked.frame.schema[time])
+    asked = Rolling.of(frame, by, time, over, aggs, order, unit)
+    settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
     made = arrow_schema(asked.schema)
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
-    about = {"verb": "rolling"}
+    about = {"verb": "rolling", "unit": unit}
     events, rows = asked.frame, asked.schema
     return Stream(
         events, asked.query.by, time, events.columns, keeper, rows, asked.names, settings, about

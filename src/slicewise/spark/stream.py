@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import CapabilityError, ColumnError, SpanError
 from slicewise.names import missed_name
-from slicewise.slicing.settings import as_lateness
 from slicewise.spark import compat
 from slicewise.spark.frames import Frame, arrow_schema, conformed
 from slicewise.spark.keeping import (
@@ -33,6 +32,7 @@ from slicewise.spark.keeping import (
 from slicewise.spark.packing import HASH, NOW, PACKED, Buckets, Pack, to_table
 from slicewise.spark.sending import map_in_arrow, sent
 from slicewise.spark.workers import in_worker
+from slicewise.times import Measure, as_length
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +45,9 @@ OBSERVED = "slicewise"
 WATERMARK = "spark.watermarkDelayMs"
 # The default of `max_ahead`, which numbers as times do without.
 MAX_AHEAD = "1d"
+# How far the first clock on earth is ahead of UTC. A time without a zone may be that of any clock,
+# so it is too far ahead only if it is by this one.
+FIRST_CLOCK = 14 * 3_600_000_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Settings:
     """What is asked of a stream beside windows and aggregates.
 
     Lengths are in units of the time column. `delay` is `None` when nobody said it yet. `max_ahead`
-    is `None` when no event is too far ahead.
+    is `None` when no event is too far ahead. `unit` says what the numbers of the time column mean.
     """
 
     delay: int | None
@@ -60,22 +63,31 @@ class Settings:
     buckets: int | None
     keep_late: bool
     metrics: str
+    unit: str | None
 
     @staticmethod
     def of(
-        watermark: Any, max_ahead: Any, buckets: Any, keep_late: bool, metrics: Any = OBSERVED
+        watermark: Any,
+        max_ahead: Any,
+        buckets: Any,
+        keep_late: bool,
+        metrics: Any = OBSERVED,
+        *,
+        measure: Measure,
     ) -> Settings:
         if buckets is not None and (type(buckets) is not int or not 0 < buckets <= 1 << 15):
             raise SpanError(
                 f"`buckets` is a number of groups of keys, from 1 to 32768; given: {buckets!r}."
             )
-        delay = None if watermark is None else length_of("watermark", watermark)
-        ahead = None if max_ahead is None else length_of("max_ahead", max_ahead)
+        delay = None
+        if watermark is not None:
+            delay = measure.length("`watermark`", as_length("watermark", watermark))
+        ahead = ahead_of(max_ahead, measure)
         if not isinstance(metrics, str) or not metrics:
             raise CapabilityError(
                 f"`metrics` is the name under which a stream reports; given: {metrics!r}."
             )
-        return Settings(delay, ahead, buckets, keep_late, metrics)
+        return Settings(delay, ahead, buckets, keep_late, metrics, measure.unit)
 
     def behind(self, time: StructField) -> Settings:
         """The settings with a delay of the watermark, given here or by Spark's `withWatermark`."""
@@ -95,12 +107,27 @@ class Settings:
         return replace(self, delay=delay)
 
 
-def length_of(name: str, given: Any) -> int:
-    """A length of time in units of the time column."""
-    try:
-        return as_lateness(given)
-    except SpanError as error:
-        raise SpanError(f"`{name}` is a length of time such as '10s'; {error}") from error
+def check_settings(measure: Measure, more: tuple[Any, ...], lateness: Any = 0) -> None:
+    """Refuse for a bounded DataFrame what no stream takes: one definition runs on both."""
+    Settings.of(*more, measure=measure)
+    measure.length("`lateness`", as_length("lateness", lateness))
+
+
+def ahead_of(given: Any, measure: Measure) -> int | None:
+    """How far ahead of the clock an event may be, in units of the time column; `None`: any way."""
+    if given is None:
+        return None
+    length = as_length("max_ahead", given)
+    if measure.moments or measure.unit is not None:
+        return measure.length("`max_ahead`", length)
+    if given != MAX_AHEAD:
+        raise SpanError(
+            "`max_ahead` says how far ahead of the clock an event may be, and numbers of no unit "
+            f"have nothing to do with it: the time column {measure.name!r} holds {measure.holds}. "
+            "Leave `max_ahead` out, say with `unit` what the numbers mean, or make the column a "
+            "timestamp."
+        )
+    return None
 
 
 @dataclass(frozen=True)
@@ -181,23 +208,19 @@ class Stream:
 
     def _packed(self) -> DataFrame:
         from pyspark.sql import functions as F
+        from pyspark.sql.types import DateType, TimestampNTZType
 
         keys = self.frame.all_at(self.by)
         hashed = F.xxhash64(*keys) if keys else F.lit(0).cast("bigint")
         columns = [*self.frame.all_at(self.columns), hashed.alias(HASH)]
         ahead = self.settings.max_ahead
-        kind = self.frame.schema[self.time].dataType
-        if not compat.is_datetime(kind):
-            if ahead not in (None, length_of("max_ahead", MAX_AHEAD)):
-                raise SpanError(
-                    "`max_ahead` says how far ahead of the clock an event may be, and numbers have "
-                    f"nothing to do with it: the time column {self.time!r} holds "
-                    f"{kind.simpleString()}. Leave `max_ahead` out, or make the column a timestamp."
-                )
-            ahead = None
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
-        pack = Pack(self._events(), self.time, self._buckets(), ahead, self.keeper.sayable)
+            kind = self.frame.schema[self.time].dataType
+            if isinstance(kind, TimestampNTZType | DateType):
+                ahead += FIRST_CLOCK
+        sayable, unit = self.keeper.sayable, self.settings.unit
+        pack = Pack(self._events(), self.time, self._buckets(), ahead, sayable, unit)
         return map_in_arrow(self.frame.rows.select(*columns), pack, PACKED)
 
     def _keep(self) -> Any:

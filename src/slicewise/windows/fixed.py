@@ -12,6 +12,7 @@ from slicewise.windows.base import (
     check_lengths,
     check_name,
     check_point,
+    check_unit,
     ends_where,
 )
 
@@ -31,6 +32,7 @@ class Fixed(Window):
     axis: str | None = None
     start: int | float
     length: int | float
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -38,6 +40,7 @@ class Fixed(Window):
         whole = self.axis is None
         check_lengths("a fixed window", whole=whole, length=self.length)
         check_point("a fixed window", "start", self.start, whole=whole)
+        check_unit("a fixed window", self.unit)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -48,6 +51,14 @@ class Fixed(Window):
             return low, high
         first = low if self.start >= low else max(low, int(self.end))
         return first, high if self.end <= high else min(high, int(self.start) - 1)
+
+    @property
+    def timed(self) -> bool:
+        return self.axis is None
+
+    @property
+    def time_fields(self) -> tuple[str, ...]:
+        return ("start", "length") if self.axis is None else ()
 
     @property
     def end(self) -> int | float:
