@@ -158,7 +158,8 @@ def windowed(
 
     `start` and `end` are times like the time column where windows measure time. Windows over rows
     or an advancing column have numbers there; beside windows of timestamps and the like they have
-    them in `start_position` and `end_position`, columns that follow `end` then. A row without a usable time is in no window; a `BadRowsWarning` says how many.
+    them in `start_position` and `end_position`, columns that follow `end` then. A row without a
+    usable time is in no window; a `BadRowsWarning` says how many.
 
     `order` is a column, or several, that orders events of equal time, where order matters: null is
     the least and NaN the greatest. Events that agree in it, or all of equal time without it, are
