@@ -231,13 +231,16 @@ class Component:
     """An algebra on columns: the unit that is stored, merged and shared among aggregates.
 
     Events in which one of the columns `required` is null are skipped. `provides` names smaller
-    components whose fields are among this one's: who needs one of those reads it here.
+    components whose fields are among this one's: who needs one of those reads it here. `take_over`
+    makes its states of those of the component that stood in its place while some column had nothing
+    but nulls; without one, events with such nulls leave no trace.
     """
 
     algebra: Algebra
     inputs: tuple[Input, ...]
     required: tuple[str, ...]
     provides: tuple[tuple[Component, tuple[int, ...]], ...] = field(default=(), compare=False)
+    take_over: Callable[[States], States] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

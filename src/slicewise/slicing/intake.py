@@ -12,7 +12,7 @@ from slicewise.slicing.batches import events_of
 from slicewise.slicing.events import Columns, Times, check_same_times, fitted, usable_times
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
-from slicewise.slicing.settings import guessed, skips_null
+from slicewise.slicing.settings import guessed
 from slicewise.slicing.triggers import INFINITY
 from slicewise.windows.base import holds
 
@@ -84,7 +84,7 @@ def _learn(op: Operator, columns: Columns) -> None:
 
     found = {name: columns.type_of(name) for name in op._untyped if name in columns}
     found = {name: kind for name, kind in found.items() if not pa.types.is_null(kind)}
-    if not found or not all(skips_null(found, aggregate) for aggregate in op.aggs):
+    if not found:
         return
     types = {**(op._types or {}), **found}
     op._bounds = _bound(op, types)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -177,12 +177,6 @@ def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -
     if not read and any(getattr(window, "when", None) == column for window in windows):
         return pa.bool_()
     return type_of_nulls(column, aggs)
-
-
-def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:
-    """Whether an event with null in one of these columns leaves no trace in an aggregate."""
-    read = set(columns) & set(aggregate.columns)
-    return read <= set(aggregate.needed(aggregate.columns))
 
 
 def lengths_of(window: Window) -> list[int]:
