@@ -66,6 +66,8 @@ class Aggregate:
     kind: ClassVar[Kind] = "algebraic"
     compile: ClassVar[bool] = True
 
+    # Whether the laws of an aggregate of one's own are tried on the first rows of a first run.
+    laws: ClassVar[bool] = True
     # The Arrow type of results that are neither numbers nor booleans; `None` lets Arrow infer it.
     returns: ClassVar[Any] = None
     # What each column must hold: "numbers", "ordered", "strings" or "any".

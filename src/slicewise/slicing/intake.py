@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.aggregates.base import Bound, bound_columns
+from slicewise.aggregates.laws import check_first_run
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import events_of
 from slicewise.slicing.events import Columns, Times, check_same_times, fitted, usable_times
@@ -60,6 +61,7 @@ def bind(op: Operator, columns: Columns) -> None:
         kind = known.setdefault(name, given)
         if given != kind:
             columns.put(name, fitted(columns[name], kind, name))
+    check_first_run(op.aggs, columns)
 
 
 def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
