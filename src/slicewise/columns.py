@@ -104,8 +104,64 @@ class Column:
 
     def tolist(self) -> list[Any]:
         """Python values; null is `None`."""
-        values: list[Any] = self.to_arrow().to_pylist()
-        return values
+        return python_values(self.to_arrow())
+
+
+def pylist(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a table as dicts of Python values."""
+    names = table.column_names
+    columns = [python_values(column) for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Python values; null is `None`.
+
+    What Python has no value for stays readable: times beyond the years 1 to 9999 are text such as
+    "20000-01-01T00:00:00", and texts that are no UTF-8 are bytes.
+
+    >>> import pyarrow as pa
+    >>> python_values(pa.array([0, 600_000_000_000], pa.timestamp("s")))
+    [datetime.datetime(1970, 1, 1, 0, 0), '20983-02-20T10:40:00']
+    """
+    try:
+        found: list[Any] = array.to_pylist()
+    except (ValueError, OverflowError):
+        found = [_readable(value) for value in array]
+    return found
+
+
+def _readable(value: pa.Scalar) -> Any:
+    """The Python value of a scalar; what stands for it if there is none."""
+    import pyarrow as pa
+
+    kind, types = value.type, pa.types
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+            return value.as_buffer().to_pybytes()
+        if types.is_timestamp(kind):
+            return str(np.datetime64(value.value, kind.unit))
+        if types.is_date(kind):
+            return str(np.datetime64(value.value, "D" if types.is_date32(kind) else "ms"))
+        return str(value)
+
+
+def has_text(kind: pa.DataType) -> bool:
+    """Whether there is text in values of a type, at any depth."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return has_text(kind.value_type)
+    inside = (kind.field(k).type for k in range(kind.num_fields))
+    return (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or any(map(has_text, inside))
+    )
 
 
 def without_views(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

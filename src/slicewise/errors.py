@@ -51,6 +51,10 @@ class SnapshotError(SlicewiseError, ValueError):
     """A snapshot that cannot be read, or that belongs to other windows or aggregates."""
 
 
+class TornError(SlicewiseError, RuntimeError):
+    """An operator of which a call was cut short; it has to be restored from a snapshot."""
+
+
 class EmptyWindowError(SlicewiseError, IndexError):
     """An event was taken from a window that holds none."""
 

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
 from slicewise.errors import (
@@ -30,6 +32,7 @@ def rolling(
     time: str,
     over: Any,
     aggs: Aggregate | Sequence[Aggregate],
+    order: str | Sequence[str] | None = None,
     watermark: Any = None,
     buckets: int | None = None,
     keep_late: bool = False,
@@ -41,7 +44,8 @@ def rolling(
     whose time is in the span that ends with its own time, among them all rows of the very same
     time. `sw.rows(n)` is the last `n` rows of the key in the order of (time, arrival), ending with
     the row itself. Rows may come in any order and stay in it. A row without a time gets nulls and
-    is in nobody's window.
+    is in nobody's window. `order` is a column, or several, that orders rows of equal time, as in
+    `sw.windowed`.
 
     `over` is a span or a list of spans: a text (`"10m"`), a `timedelta`, a whole number in units
     of the time column (microseconds for timestamps), or `sw.rows(n)`. The new columns are
@@ -62,7 +66,7 @@ def rolling(
         from slicewise.spark.rolling_stream import rolling_stream
         from slicewise.spark.stream import Settings
 
-        query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs}
+        query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order}
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
             answered = rolling_stream(
@@ -80,22 +84,36 @@ def rolling(
     if not spans:
         raise SpanError("`rolling` needs at least one span in `over`; given: none.")
     keys = [] if by is None else listed(by)
-    check_columns(table.names, [*keys, time, *(name for agg in chosen for name in agg.columns)])
+    decides = [] if order is None else listed(order)
+    read = (name for agg in chosen for name in agg.columns)
+    check_columns(table.names, [*keys, time, *read, *decides])
     outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
     check_outputs(outputs, table.names)
     used = dict.fromkeys(name for agg in chosen for name in agg.columns)
+    from slicewise.ranks import ranks
     from slicewise.trailing import rolling_columns
 
     free: list[Any] = []
+    arrows = {name: table.arrow(name) for name in (*keys, *decides)}
+    columns = {name: table.column(name) for name in (time, *used)}
+    places: Any = None
+    if decides:
+        # What comes first here comes first among rows of one time.
+        places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
+        arrows = {name: array.take(places) for name, array in arrows.items()}
+        columns = {name: column.take(places) for name, column in columns.items()}
     results = rolling_columns(
-        [table.arrow(key) for key in keys],
-        times_of(table.column(time), time),
-        {name: table.column(name) for name in used},
+        [arrows[key] for key in keys],
+        times_of(columns[time], time),
+        {name: columns[name] for name in used},
         spans,
         chosen,
         free,
         nan_is_null=table.nan_is_null,
     )
+    if places is not None:
+        back = np.argsort(places)
+        results = [column.take(back) for column in results]
     like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
     made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
     return made
@@ -108,6 +126,7 @@ def windowed(
     time: str,
     windows: Window | Sequence[Window],
     aggs: Aggregate | Sequence[Aggregate],
+    order: str | Sequence[str] | None = None,
     watermark: Any = None,
     lateness: Any = 0,
     emit: str | None = None,
@@ -123,6 +142,11 @@ def windowed(
 
     `start` and `end` are times like the time column when all windows measure time; otherwise they
     are numbers. A row without a usable time is in no window; a `BadRowsWarning` says how many.
+
+    `order` is a column, or several, that orders events of equal time, where order matters: null is
+    the least and NaN the greatest. Events that agree in it, or all of equal time without it, are
+    in the order of the table. A DataFrame of Spark has none, so there the values of the columns
+    that the query reads decide: `sw.rolling` reads all of them.
 
     A table is a stream whose watermark ends at infinity, so the other arguments change nothing
     there: they are for streams, and taken so that one definition runs on both. On a streaming
@@ -151,6 +175,7 @@ def windowed(
 
         check_streaming(emit, lateness)
         query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
+        query["order"] = order
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
             settings = (watermark, max_ahead, buckets, keep_late)
@@ -169,6 +194,8 @@ def windowed(
     reads = [window.reads for window in defined if isinstance(window, Window)]
     needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
     needed |= dict.fromkeys(name for names in reads for name in names or ())
+    decides = [] if order is None else listed(order)
+    needed |= dict.fromkeys(decides)
     check_columns(table.names, [*needed])
     # Windows with a condition or logic of the user's own may look at any column.
     wanted = table.names if None in reads else [*needed]
@@ -179,6 +206,7 @@ def windowed(
         time=time,
         windows=defined,
         aggs=chosen,
+        order=decides,
     )
     if bad:
         warnings.warn(

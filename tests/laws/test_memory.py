@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slicewise.slicing.memory import Emitted
+from slicewise.slicing.memory import Changes, Emitted
 from slicewise.slicing.triggers import Instances
 
 Identity = tuple[int, int, Any, Any]
@@ -70,13 +70,16 @@ def test_instances_are_remembered_revised_retracted_and_forgotten(kind: Any) -> 
                 for w, k, s, n in drawn
                 if k in keys
             }
-            due, revisions = emitted.note(*as_arrays(found, kind))
+            arrays = as_arrays(found, kind)
+            due, revisions, seen = emitted.look(*arrays)
             heads = list(found)
             noted = {heads[i]: int(revisions[i]) for i in np.flatnonzero(due)}
             assert noted == twin.note(found)
             floors = np.full(len(keys), floor, kind)
             chosen = np.array(sorted(keys))
-            gone = emitted.retract(np.arange(3), chosen, floors, noted=bool(found))
+            missing = emitted.missing(np.arange(3), chosen, floors, seen)
+            gone = emitted.retracted(missing, kind)
+            emitted.record(Changes(*arrays, missing))
             ours = {tuple(row[:4]): row[4] for row in zip(*(g.tolist() for g in gone), strict=True)}
             assert ours == twin.retract(sorted(keys), found, floor)
             if then == "prune":
@@ -109,13 +112,19 @@ def test_many_instances_are_all_found_again() -> None:
     every = np.arange(size)
     instances = Instances(every % 3, every % 97, every, every + 5, every, every, every + 5)
     prints = np.ones((size, 3), np.int64)
-    due, _ = emitted.note(instances, prints)
+    due, _, _ = emitted.look(instances, prints)
     assert due.all()
-    due, _ = emitted.note(instances, prints)
+    emitted.record(Changes(instances, prints))
+    due, _, seen = emitted.look(instances, prints)
     assert not due.any()
-    due, revisions = emitted.note(instances.take(every[::2]), 2 * prints[::2])
+    assert seen.all()
+    half = (instances.take(every[::2]), 2 * prints[::2])
+    due, revisions, seen = emitted.look(*half)
     assert due.all()
     assert (revisions == 1).all()
     keys = np.arange(97)
-    gone = emitted.retract(np.arange(3), keys, np.zeros(97, np.int64), noted=True)
+    missing = emitted.missing(np.arange(3), keys, np.zeros(97, np.int64), seen)
+    gone = emitted.retracted(missing, np.int64)
     assert sorted(gone[2].tolist()) == every[1::2].tolist()
+    emitted.record(Changes(*half, missing))
+    assert not len(emitted.missing(np.arange(3), keys, np.zeros(97, np.int64), seen))

@@ -199,6 +199,7 @@ def test_the_schema_is_known_without_a_job(frame: Any) -> None:
     assert rolled.schema["x_max_10"].dataType == T.LongType()
 
 
+@pytest.mark.smoke
 def test_rolling_leaves_other_columns_as_they_are(spark: Any, settings: Any) -> None:
     rows = events(60, seed=2, ties=True)
     frame = (

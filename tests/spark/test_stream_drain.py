@@ -5,13 +5,59 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import slicewise as sw
 from slicewise.errors import SnapshotError
 from slicewise.testing import fold
-from tests.spark.streaming import Source, drained, emitted
+from tests.spark.streaming import Source, drained, emitted, run
 from tests.spark.test_stream_sources import Poison
+
+
+class Pair(tuple[Any, ...]):
+    """A state that only pickle can say."""
+
+    __slots__ = ()
+
+
+class Ends(sw.Aggregate):
+    """Interpreted, with such states."""
+
+    compile = False
+    returns = pa.string()
+
+    def identity(self) -> Any:
+        return None
+
+    def lift(self, x: Any) -> Any:
+        return Pair((x, x))
+
+    def combine(self, older: Any, newer: Any) -> Any:
+        return Pair((older[0], newer[1])) if older and newer else older or newer
+
+    def lower(self, state: Any) -> Any:
+        return None if state is None else f"{state[0]} {state[1]}"
+
+
+def test_pickled_states_are_drained_only_if_the_checkpoint_is_trusted(
+    spark: Any, tmp_path: Path
+) -> None:
+    source, checkpoint = Source(tmp_path / "in"), tmp_path / "state"
+    source.add(
+        [{"k": "a", "t": 1, "x": 1, "id": 0}, {"k": "a", "t": 2, "x": 5, "id": 1}],
+        [{"k": "a", "t": 4, "x": 7, "id": 2}, {"k": "a", "t": 5, "x": 3, "id": 3}],
+    )
+    # The second micro-batch goes on from the pickled states of the first.
+    stream = sw.windowed(
+        source.stream(spark), time="t", windows=sw.tumbling(10), aggs=Ends("x"), watermark=0,
+        buckets=1,
+    )  # fmt: skip
+    assert not run(stream, checkpoint).rows
+    with pytest.raises(SnapshotError, match=r"pickled \(.*Pair\).*`trusted=True`"):
+        sw.drain(checkpoint)
+    (left,) = drained(checkpoint, trusted=True)
+    assert left["x_ends"] == "1 3"
 
 
 def test_a_drained_stream_joins_the_emitted_rows_with_its_late_output_and_own_definitions(

@@ -57,6 +57,7 @@ class Changed(Weighted):
         return float(state[0])
 
 
+@pytest.mark.smoke
 def test_windows_aggregates_lateness_and_delay_may_change(spark: Any, tmp_path: Path) -> None:
     rows = disordered(events(160, seed=41), 41, 30)
     parts = cut(rows, 41, 4)
@@ -291,17 +292,24 @@ def windows_of_spark(stream: Any) -> Any:
 
 OTHER = "Stateful operators in the metadata: [(OperatorId: 0 -> OperatorName: {})]; "
 OURS = "Stateful operators in current batch: [(OperatorId: 0 -> OperatorName: applyInPandasWithSt"
-FOREIGN: dict[str, tuple[Any, str]] = {
-    "its windows": (windows_of_spark, OTHER.format("stateStoreSave") + OURS),
-    "no repetitions": (lambda s: s.dropDuplicates(["k"]), OTHER.format("dedupe") + OURS),
-    "no state": (lambda s: s.where("x > 0"), "was previously run without stateful operators"),
+FOREIGN: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "its windows": (windows_of_spark, (OTHER.format("stateStoreSave") + OURS,)),
+    "no repetitions": (lambda s: s.dropDuplicates(["k"]), (OTHER.format("dedupe") + OURS,)),
+    # Older releases of Spark only miss the files, or look at the keys first.
+    "no state": (
+        lambda s: s.where("x > 0"),
+        ("was previously run without stateful operators", "CANNOT_READ_DELTA_FILE_NOT_EXISTS"),
+    ),
     "a Python function": (
         lambda s: (
             s.selectExpr("1 bucket", "x")
             .groupBy("bucket")
             .applyInPandasWithState(counted, "n long", "n long", "append", "NoTimeout")
         ),
-        "Provided value schema does not match existing state value schema",
+        tuple(
+            f"Provided {part} schema does not match existing state {part} schema"
+            for part in ("value", "key")
+        ),
     ),
 }
 
@@ -314,7 +322,7 @@ def test_a_checkpoint_of_another_query_of_spark_is_refused(
 
     source, checkpoint = Source(tmp_path / "in"), tmp_path / "state"
     source.add(events(10, seed=45))
-    make, message = FOREIGN[name]
+    make, messages = FOREIGN[name]
     sink = make(source.stream(spark)).writeStream.format("noop")
     query = sink.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination(100)
@@ -326,7 +334,7 @@ def test_a_checkpoint_of_another_query_of_spark_is_refused(
     source.add(events(10, seed=46))
     with pytest.raises(StreamingQueryException) as caught:
         run(started(spark, source), checkpoint)
-    assert message in str(caught.value)
+    assert any(message in str(caught.value) for message in messages)
 
 
 def test_rolling_goes_on_with_other_aggregates_and_shorter_spans(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 import slicewise as sw
 from slicewise.errors import CapabilityError, TargetError
@@ -73,18 +76,25 @@ def test_a_version_that_was_not_finished_is_never_seen(
 ) -> None:
     keep(some(spark, 0), 0)
 
-    def interrupted(*_: Any) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     newer = some(spark, 3)
-    with monkeypatch.context() as patched:
-        patched.setattr(ParquetUpsert, "_point", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            keep(newer, 1)
-    assert versions(keep.folder) == ["version-000001", "version-000002"]
-    assert [row.n for row in keep.read(spark).collect()] == [1]
+    for name in ("rmtree", "rename"):  # as if killed, and as if stopped
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", interrupted)
+            if name == "rmtree":
+                patched.setattr("slicewise.spark.parquet_store.shutil.rmtree", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                keep(newer, 1)
+        assert versions(keep.folder) == ["version-000001"]
+        assert [row.n for row in keep.read(spark).collect()] == [1]
+    assert len([*keep.folder.glob("writing-*")]) == 1
     keep(some(spark, 3, 5), 1)
     assert rows_of(keep.read(spark)) == expected(CURRENT)
+    for number in range(KEPT):
+        keep(some(spark, 3, 5), 2 + number)
+    assert [*keep.folder.glob("writing-*")] == []  # what was left behind is gone
 
 
 def test_a_reader_can_finish_while_newer_versions_are_written(
@@ -128,9 +138,93 @@ def test_a_folder_without_a_table_or_of_a_newer_version_is_refused(
     with pytest.raises(TargetError, match=r"There is no table in .* yet"):
         keep.read(spark)
     keep.folder.mkdir()
-    (keep.folder / "current").write_text(json.dumps({"format": 2}))
-    with pytest.raises(TargetError, match="was written in format 2"):
+    (keep.folder / "current").write_text(json.dumps({"format": 3}))
+    with pytest.raises(TargetError, match="was written in format 3"):
         keep.read(spark)
+
+
+def test_writers_of_one_folder_lose_nothing(
+    spark: Any, keep: ParquetUpsert, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three writers begin at the same version, one falls far behind, and one is behind forever."""
+    batches = [
+        some(spark, 0).selectExpr("k", "window", f"{n} start", "end", "n", "revision", "retracted")
+        for n in range(6)
+    ]
+    keep(batches[5], 0)
+    barrier, publish = Barrier(3), ParquetUpsert._publish
+    waiting = [0, 1, 2]
+
+    def together(self: ParquetUpsert, written: Path, number: int) -> bool:
+        if waiting:
+            waiting.pop()
+            barrier.wait(120)  # all have written, from the same version
+        return publish(self, written, number)
+
+    monkeypatch.setattr(ParquetUpsert, "_publish", together)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda n: keep(batches[n], 0), range(3)))
+    assert {row.start for row in keep.read(spark).collect()} == {0, 1, 2, 5}
+    monkeypatch.setattr(ParquetUpsert, "_publish", publish)
+    others = [3, 0, 1, 2]
+
+    def overtaken(self: ParquetUpsert, written: Path, number: int) -> bool:
+        while others:  # so many versions come in between that its own number is gone
+            keep(batches[others.pop()], 0)
+        return publish(self, written, number)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ParquetUpsert, "_publish", overtaken)
+        keep(batches[4], 0)
+    assert {row.start for row in keep.read(spark).collect()} == set(range(6))
+    assert json.loads((keep.folder / "current").read_text())["folder"] == versions(keep.folder)[-1]
+    assert len(versions(keep.folder)) == KEPT
+    assert {path.name.split("-")[0] for path in keep.folder.iterdir()} == {"current", "version"}
+
+
+@pytest.mark.parametrize("name", ["a[b]c", "{a,b}?*\\x%41 #é", "a:b"])
+def test_a_folder_may_have_any_name(spark: Any, tmp_path: Path, name: str) -> None:
+    (tmp_path / "abc" / "version-000001" / "retracted=false").mkdir(parents=True)
+    keep = sw.upsert(tmp_path / name)
+    keep(some(spark, 0, 1, 2), 0)
+    keep(some(spark, 3, 4, 5, 6), 1)
+    assert rows_of(keep.read(spark)) == expected(CURRENT)
+
+
+def test_a_column_that_changes_its_type_is_widened_or_refused(spark: Any, keep: Any) -> None:
+    def typed(**kinds: str) -> Any:
+        columns = [f"cast({n} as {kinds.get(n, kind)}) {n}" for n, kind in some(spark).dtypes]
+        return some(spark, 0, 1).selectExpr(*columns)
+
+    keep(typed(n="int"), 0)
+    before = rows_of(keep.read(spark))
+    for name, kind in (
+        ("n", "double"),
+        ("n", "string"),
+        ("n", "decimal(10,2)"),
+        ("n", "boolean"),
+        ("start", "double"),
+        ("k", "binary"),
+    ):
+        message = rf"holds \w+ in the column '{name}'; this stream brings {kind[:6]}.*Nothing was w"
+        with pytest.raises(TargetError, match=message):
+            keep(typed(**{"n": "int", name: kind}).selectExpr("*", "1 m"), 1)
+        assert rows_of(keep.read(spark)) == before
+    large = 2**62 + 1
+    keep(some(spark, 3).withColumn("n", F.lit(large)), 1)
+    assert dict(keep.read(spark).dtypes)["n"] == "bigint"
+    assert large in [row.n for row in keep.read(spark).collect()]
+    keep(typed(n="smallint"), 1)
+    assert dict(keep.read(spark).dtypes)["n"] == "bigint"
+
+
+def test_columns_whose_names_differ_in_case_are_refused(spark: Any, keep: Any) -> None:
+    message = "Spark takes the columns 'n' and 'N' for one"
+    with pytest.raises(TargetError, match=message):
+        keep(some(spark, 0).selectExpr("*", "1 N"), 0)
+    keep(some(spark, 0), 0)
+    with pytest.raises(TargetError, match=message):
+        keep(some(spark, 0).withColumnRenamed("n", "N"), 0)
 
 
 def test_a_stream_is_refused(spark: Any, keep: Any) -> None:
@@ -138,6 +232,7 @@ def test_a_stream_is_refused(spark: Any, keep: Any) -> None:
         keep(spark.readStream.format("rate").load(), 0)
 
 
+@pytest.mark.smoke
 def test_the_tables_of_a_stream_are_the_fold_of_what_it_emitted(spark: Any, tmp_path: Path) -> None:
     rows = sorted(events(240, seed=12), key=lambda row: row["t"] + 11 * (row["id"] % 7))
     for begin in range(0, 240, 60):

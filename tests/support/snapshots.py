@@ -107,7 +107,8 @@ def played(op: sw.Operator, steps: list[Step]) -> list[Any]:
         for r in found
         if not (r.retracted and r.values.clear())
     ]
-    return json.loads(json.dumps(rows, default=str))
+    said: list[Any] = json.loads(json.dumps(rows, default=str))
+    return said
 
 
 # Times never fall by more than 3, so none is late with a lateness of 20 and watermarks 10 behind.

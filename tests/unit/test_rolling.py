@@ -18,6 +18,8 @@ import pytest
 import slicewise as sw
 from slicewise.errors import AggregateError, ColumnError, ColumnTypeError, SpanError
 
+pytestmark = pytest.mark.smoke
+
 #   time   0    1    2    3    4    5    6
 #   a      1         2,4            8
 #   b           16                       32

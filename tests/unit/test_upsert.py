@@ -11,10 +11,13 @@ import math
 import pickle
 import sqlite3
 import sys
+import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import psycopg
@@ -23,7 +26,9 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import CapabilityError, MissingDependencyError, TargetError
+from slicewise.spark.parquet_store import ParquetUpsert
 from slicewise.spark.sql_stores import PostgresUpsert, SqliteUpsert, SqlUpsert
+from slicewise.spark.upsert import local_path
 from tests.unit.postgres import programs, server
 from tests.unit.test_fold import CURRENT, EMITTED
 
@@ -278,7 +283,7 @@ def test_an_absolute_path_has_four_slashes(tmp_path: Path, monkeypatch: pytest.M
     assert {path.name for path in tmp_path.iterdir()} == {"near.db", "far.db"}
 
 
-def test_it_can_be_sent_elsewhere_and_shows_no_password() -> None:
+def test_it_can_be_sent_elsewhere() -> None:
     keep = sw.upsert("postgresql://me:secret@server/db", table="windows")
     assert repr(pickle.loads(pickle.dumps(keep))) == (
         "upsert('postgresql://...@server/db', table='windows')"
@@ -286,10 +291,111 @@ def test_it_can_be_sent_elsewhere_and_shows_no_password() -> None:
     assert repr(sw.upsert("/data/answers")) == "upsert('/data/answers')"
 
 
-@pytest.mark.parametrize("target", ["s3a://bucket/answers", "mysql://server/db", ""])
+ADDRESSES = {  # what is read of an address
+    "postgresql://me:S3cret@server/db": ("me", "S3cret", "server", "db"),
+    "postgres://me:S3cret@server:5433/db": ("me", "S3cret", "server", "db"),
+    "PostgreSQL://me:S3cret@server/db": ("me", "S3cret", "server", "db"),
+    "postgresql+psycopg://me:S3cret@server/db": ("me", "S3cret", "server", "db"),
+    "postgresql://server/db?user=me&password=S3cret": ("me", "S3cret", "server", "db"),
+    "postgresql://me@server/db?password=S3@cret/x": ("me", "S3@cret/x", "server", "db"),
+    "postgresql://me:a%40S3cret%2Fb@server/db": ("me", "a@S3cret/b", "server", "db"),
+    "postgresql://me@server?password=S3@cret": ("me", "S3@cret", "server", None),
+    "postgresql://me:S3cret:b#c@server": ("me", "S3cret:b#c", "server", None),
+    "postgresql://me:S3cret@one:1,two:2/db": ("me", "S3cret", "one,two", "db"),
+    "postgresql:///db?host=/run/pg&password=S3cret": (None, "S3cret", "/run/pg", "db"),
+}
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+def test_the_password_of_an_address_is_used_and_not_shown(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {}
+
+    def connect(**options: Any) -> Any:
+        asked.update(options)
+        raise psycopg.OperationalError("out of order")
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    keep = sw.upsert(url, table="windows")
+    assert isinstance(keep, PostgresUpsert)
+    assert repr(keep).startswith("upsert('postgresql://")
+    assert "cret" not in repr(keep) + str(keep) + f"{[keep]}"
+    with pytest.raises(psycopg.OperationalError) as caught:
+        keep.take(pa.table(EMITTED))
+    assert "cret" not in "".join(traceback.format_exception(caught.value))
+    assert tuple(map(asked.get, ("user", "password", "host", "dbname"))) == ADDRESSES[url]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "postgresql://me:p@S3cret@server/db",
+        "postgresql://me:p/S3cret@server/db",
+        "postgresql://me:12/S3cret@server/db",
+        "postgresql://me:p?S3cret@server/db",
+        "postgresql://me:p?user=S3cret@server/db",
+        "postgresql://me:S3%cret@server/db",
+        "postgresql://server?user=S3cret@server/db",
+        "postgresql://server:5432?password=S3@cret",
+        "postgresql://server/db?passwort=S3cret",
+        "postgresql://me:S3cret",
+        "postgresql+asyncpg://me:S3cret@server/db",
+        "jdbc:postgresql://server/db?user=me&password=S3cret",
+        "mysql://me:S3cret@server/db",
+        "s3a://key:S3cret@bucket/answers",
+        "sqlite://me:S3cret@server/db",
+        "host=server user=me password=S3cret",
+        "host=server Password = S3cret",
+    ],
+)
+@pytest.mark.parametrize("table", ["windows", None, "a b"])
+def test_no_error_about_an_address_shows_its_password(target: str, table: str | None) -> None:
+    with pytest.raises(TargetError) as caught:
+        sw.upsert(target, table=table)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "cret" not in shown.replace("S3cret,", "")
+    if table == "windows" and target.startswith("postgresql:"):
+        assert "`@ : / ? # %` in a user name or password as %40" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "target", ["s3a://bucket/answers", "hdfs:/answers", "dbfs:/x", "mysql://server/db", ""]
+)
 def test_an_unknown_target_is_refused(target: str) -> None:
     with pytest.raises(TargetError, match="`upsert` knows a folder for Parquet files, 'sqlite:"):
         sw.upsert(target)
+    if target:
+        scheme = target.partition(":")[0]
+        message = f"begins with '{scheme}:'. A folder of HDFS or of an object store has to be mount"
+        with pytest.raises(TargetError, match=message):
+            sw.upsert(Path(target))
+
+
+@pytest.mark.parametrize("address", ["file:{}", "file://{}", "file://localhost{}", "{}"])
+def test_a_folder_may_be_an_address(address: str, tmp_path: Path) -> None:
+    keep = sw.upsert(address.format(tmp_path / "a b"))
+    assert isinstance(keep, ParquetUpsert)
+    assert keep.folder == tmp_path / "a b"
+
+
+@pytest.mark.parametrize(
+    "address", ["file:answers", "file://server/answers", "file:", "file:///a%20b"]
+)
+def test_a_doubtful_address_of_a_folder_is_refused(address: str) -> None:
+    with pytest.raises(TargetError, match="The address of a folder is 'file:' with an absolute p"):
+        sw.upsert(address)
+
+
+def test_a_folder_that_spark_cannot_read_is_refused() -> None:
+    with pytest.raises(TargetError, match=r"no folder with a colon and one of `\[ \] "):
+        sw.upsert("/data/12:00 [1]")
+
+
+def test_addresses_of_folders_on_windows() -> None:
+    for rest in ("///C:/data/x", "/C:/data/x", "//localhost/C:/data/x"):
+        assert local_path(rest, windows=True) == "C:/data/x"
+        assert local_path(rest, windows=False) == "/C:/data/x"
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite://answers.db"])
@@ -324,3 +430,146 @@ def test_a_database_is_read_by_its_own_means() -> None:
     spark: Any = None
     with pytest.raises(CapabilityError, match="`select \\* from windows`"):
         sw.upsert("sqlite:///answers.db", table="windows").read(spark)
+
+
+def changed(name: str, values: list[Any], kind: pa.DataType) -> pa.Table:
+    """Emitted rows of one instance, a newer revision, with another type of a column."""
+    row = {"k": ["a"], "window": ["w"], "start": [0], "end": [5], "n": [1]}
+    row |= {"revision": [9], "retracted": [False]}
+    table = pa.table(row)
+    place = table.column_names.index(name)
+    return table.set_column(place, name, pa.array(values, kind))
+
+
+OTHER_TYPES: dict[str, tuple[str, Any, pa.DataType]] = {
+    "a float": ("n", 0.5, pa.float64()),
+    "a text": ("n", "many", pa.string()),
+    "a decimal": ("n", Decimal("1.5"), pa.decimal128(10, 2)),
+    "a boolean": ("n", True, pa.bool_()),
+    "a moment": ("n", dt.datetime(2026, 3, 1), pa.timestamp("us")),
+    "another bound": ("start", dt.datetime(2026, 3, 1), pa.timestamp("us")),
+    "another key": ("k", 1, pa.int64()),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_TYPES)
+def test_a_column_that_changes_its_type_is_refused(database: Database, case: str) -> None:
+    name, value, kind = OTHER_TYPES[case]
+    keep = database.keep("windows")
+    keep.take(pa.table(EMITTED))
+    before = database.ask("select * from windows order by n")
+    message = rf"The table 'windows' holds \w+ in the column '{name}'; this stream brings "
+    with pytest.raises(TargetError, match=message):
+        keep.take(changed(name, [value], kind).append_column("m", pa.array([1])))
+    assert database.ask("select * from windows order by n") == before  # and no column `m`
+    other = changed(name, [value], kind)
+    again = database.keep("others")
+    again.take(other)
+    with pytest.raises(TargetError, match=rf"in the column '{name}'; this stream brings "):
+        again.take(pa.table(EMITTED))
+
+
+def test_numbers_of_other_widths_and_nothing_but_nulls_are_taken(database: Database) -> None:
+    keep = database.keep("windows")
+    keep.take(pa.table(EMITTED))
+    for number, kind in enumerate((pa.int32(), pa.int8(), pa.null())):
+        table = changed("n", [None if pa.types.is_null(kind) else number], kind)
+        keep.take(table.set_column(5, "revision", pa.array([9 + number])))
+    assert {"n": None} in database.ask("select n from windows where k = 'a' and start = 0")
+
+
+def test_writers_of_one_table_take_turns_from_its_first_row_on(database: Database) -> None:
+    writers = 6
+    for round_ in range(3):
+        keep, barrier = database.keep(f"round_{round_}"), Barrier(writers)
+
+        def write(number: int, keep: Any = keep, barrier: Any = barrier) -> None:
+            keys = [f"{number} {k}" for k in range(20)]
+            shared = [str(k) for k in range(20)]
+            # Each comes to the shared rows from another side.
+            names = [*keys, *(shared if number % 2 else reversed(shared))]
+            count = len(names)
+            rows = {"k": names, "window": ["w"] * count, "start": [0] * count, "end": [1] * count}
+            rows |= {"revision": [number] * count, "retracted": [False] * count}
+            barrier.wait()
+            keep.take(pa.table(rows))
+
+        with ThreadPoolExecutor(writers) as pool:
+            list(pool.map(write, range(writers)))
+        assert database.ask(f"select count(*) as n from round_{round_}") == [{"n": 140}]
+
+
+def test_a_text_with_nul_is_stored(database: Database) -> None:
+    table = pa.table({**EMITTED, "s": ["a\0b", "\0", "\u2400", None, "", "é", "x"]})
+    table = table.set_column(0, "k", pa.array(["\0", "\u2400", "\0\0", "", "x", "y", "z"]))
+    table = table.append_column("l", pa.array([["a\0b"]] * 7))
+    keep = database.keep("windows")
+    for _ in range(2):
+        keep.take(table)
+    nul = "\0" if database.url.startswith("sqlite") else "\u2400"
+    found = database.ask("select k, s, l from windows_revisions")
+    assert len(found) == 7  # keys that look alike in the database are different instances
+    assert {row["s"] for row in found} == {f"a{nul}b", nul, "\u2400", None, "", "é", "x"}
+    assert {row["k"] for row in found} == {nul, "\u2400", nul * 2, "", "x", "y", "z"}
+    assert {row["l"] for row in found} == {'["a\\u0000b"]'}
+
+
+def test_a_text_that_is_no_utf8_is_stored(database: Database) -> None:
+    column = pa.array([b"a\xffb", None] + [b"x"] * 5).view(pa.string())
+    database.keep("windows").take(pa.table({**EMITTED, "s": column}))
+    found = database.ask("select s from windows_revisions order by s")
+    assert {row["s"] for row in found} <= {"a\ufffdb", None, "x"}
+
+
+def test_long_names_of_columns(database: Database) -> None:
+    long = "x" * 62 + "é"  # 64 bytes
+    table = pa.table({**EMITTED, long: [1] * 7})
+    keep = database.keep("windows")
+    if database.url.startswith("sqlite"):
+        for _ in range(2):
+            keep.take(table)
+        assert long in database.ask("select * from windows")[0]
+        return
+    message = "PostgreSQL cuts names after 63 bytes, and the column 'x+é' has 64. Rename it"
+    with pytest.raises(TargetError, match=message):
+        keep.take(table)
+    keep.take(pa.table(EMITTED))
+    with pytest.raises(TargetError, match=message):
+        keep.take(table)
+    fits = pa.table({**EMITTED, "x" * 63: [1] * 7})
+    for _ in range(2):
+        keep.take(fits)
+
+
+def test_columns_whose_names_differ_in_case(database: Database) -> None:
+    table = pa.table({**EMITTED, "N": [1] * 7})
+    upper = pa.table(EMITTED).rename_columns({"n": "N"})
+    keep = database.keep("windows")
+    if database.url.startswith("postgresql"):
+        for rows in (table, upper, table):
+            keep.take(rows)
+        assert {"n", "N"} <= database.ask("select * from windows")[0].keys()
+        return
+    message = "SQLite takes the columns 'n' and 'N' for one, since they differ only in case"
+    with pytest.raises(TargetError, match=message):
+        keep.take(table)
+    keep.take(pa.table(EMITTED))
+    with pytest.raises(TargetError, match=message):
+        keep.take(upper)
+
+
+def test_tables_whose_names_differ_in_case(database: Database) -> None:
+    database.keep("windows").take(pa.table(EMITTED))
+    upper = database.keep("Windows")
+    if database.url.startswith("postgresql"):
+        upper.take(pa.table(EMITTED))
+        return
+    message = "has 'windows_revisions', which SQLite does not tell from 'Windows_revisions'"
+    with pytest.raises(TargetError, match=message):
+        upper.take(pa.table(EMITTED))
+
+
+@pytest.mark.parametrize("name", ["slicewise_instance", "a\0b"])
+def test_names_that_no_column_can_have_are_refused(database: Database, name: str) -> None:
+    with pytest.raises(TargetError, match=r"A table of `sw\.upsert` can have no column"):
+        database.keep("windows").take(pa.table({**EMITTED, name: [1] * 7}))

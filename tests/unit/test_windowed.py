@@ -23,6 +23,8 @@ from slicewise.errors import (
     WindowError,
 )
 
+pytestmark = pytest.mark.smoke
+
 SUM = sw.agg.sum("x")
 
 
@@ -159,6 +161,21 @@ def test_nan_in_pandas_is_null() -> None:
     )
     assert found["n"].tolist() == [1, 0]
     assert found["x_sum"].isna().tolist() == [False, True]
+
+
+def test_texts_have_the_type_that_pandas_gives_them() -> None:
+    frame = pd.DataFrame({"k": ["a", None], "t": [1, 2], "s": ["p", None]})
+    query: Any = {"by": "k", "time": "t", "windows": sw.tumbling(10), "aggs": sw.agg.max("s")}
+    # Before pandas 3 a column without values may be anything.
+    known = isinstance(frame["k"].dtype, pd.StringDtype)
+    for rows in (frame, frame.iloc[1:], frame.iloc[:0])[: 3 if known else 1]:
+        found = sw.windowed(rows, **query)
+        texts = ["k", "window", "s_max"]
+        assert {found[name].dtype for name in texts} == {frame["k"].dtype}
+        # It is NaN from pandas 3 on.
+        assert found["k"].isna().sum() == found["s_max"].isna().sum() == (len(rows) > 0)
+        rolled = sw.rolling(rows, by="k", time="t", over=5, aggs=sw.agg.last("s"))
+        assert rolled["s_last_5"].dtype == frame["k"].dtype
 
 
 def test_a_named_index_level_can_be_the_time() -> None:

@@ -16,8 +16,11 @@ takes.
 from __future__ import annotations
 
 import json
+import pickle
 import struct
+import sys
 import zlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,17 +34,22 @@ MAGIC, VERSION = b"SLICEWIS", 1
 FRONT = struct.Struct("<8sII")
 SIZES = struct.Struct("<QQQ")
 CODEC = "lz4"
+MORE = 64  # values that a snapshot may have beyond its bytes: a key of nothing, a slice
 NO_BYTES = "|V0"  # how an array of equal numbers is stored
 
 Place = list[Any]  # [type, length, where, stored type, least]
 
 
 class BlobWriter:
-    """Collects the arrays of a snapshot."""
+    """Collects the arrays of a snapshot.
 
-    def __init__(self) -> None:
+    Named tuples and dataclasses of these `modules` are said by their fields.
+    """
+
+    def __init__(self, modules: Iterable[str] = ()) -> None:
         self.parts: list[Any] = []
         self.size = 0
+        self.modules = frozenset(modules)
         self.pickled: set[str] = set()
 
     def put(self, array: np.ndarray) -> Place:
@@ -68,6 +76,10 @@ class BlobWriter:
         place = [self.size, len(data)]
         self._append(data)
         return place
+
+    def record(self, cls: type) -> str | None:
+        """The name under which a reader finds a class of states again, if it does."""
+        return path_of(cls) if cls.__module__ in self.modules else None
 
     def pickles(self, kind: str) -> None:
         """Note that values of a type are pickled."""
@@ -102,20 +114,39 @@ def _narrow(reach: int) -> str:
 
 
 class BlobReader:
-    """Finds the header and the arrays of a snapshot; refuses what is none, or damaged."""
+    """Finds the header and the arrays of a snapshot; refuses what is none, or damaged.
 
-    def __init__(self, blob: bytes) -> None:
+    What is pickled is read only if the bytes are `trusted`: to read a pickle is to run it. Classes
+    of states are looked for in `modules` alone.
+    """
+
+    def __init__(self, blob: bytes, *, trusted: bool = False) -> None:
         rest = _checked(blob)
         sizes, body_size, self.size = SIZES.unpack_from(rest)
         begin = SIZES.size
-        self.header: dict[str, Any] = json.loads(bytes(rest[begin : begin + sizes]))
+        self.trusted = trusted
+        self.modules: frozenset[str] = frozenset()
+        self.header: dict[str, Any] = _header(bytes(rest[begin : begin + sizes]))
         self._body = rest[begin + sizes : begin + sizes + body_size]
         if self.header["codec"]:
             self._body = _decompressed(self._body, self.size, self.header["codec"])
 
+    def count(self, number: Any) -> int:
+        """A number of values, if there can be so many: no value takes less than a bit."""
+        if type(number) is not int or not 0 <= number <= 8 * len(self._body) + MORE:
+            raise SnapshotError(
+                f"The snapshot is damaged: it has {len(self._body)} bytes of arrays and says that "
+                f"one of them holds {number!r} values. Take an older one, or process the events "
+                "again."
+            )
+        return number
+
     def get(self, place: Place) -> np.ndarray:
         """An array, which may be changed."""
         kind, length, where, stored, least = place
+        length = self.count(length)
+        if np.dtype(kind).kind not in "biuf" or type(where) is not int or type(least) is not int:
+            raise SnapshotError(f"The snapshot is damaged: it describes an array as {place!r}.")
         if stored == NO_BYTES:
             return np.full(length, least, kind)
         if stored == "bits":
@@ -129,7 +160,73 @@ class BlobReader:
     def get_bytes(self, place: list[int]) -> bytes:
         """The bytes at a place."""
         where, size = place
-        return bytes(self._body[where : where + size])
+        if type(where) is not int or type(size) is not int or not 0 <= where <= len(self._body):
+            raise SnapshotError(f"The snapshot is damaged: it describes bytes as {place!r}.")
+        data = bytes(self._body[where : where + self.count(size)])
+        if len(data) != size:
+            raise SnapshotError(
+                f"The snapshot is damaged: {size} bytes are to begin at {where}, and there are "
+                f"{len(data)}. Take an older one, or process the events again."
+            )
+        return data
+
+    def class_of(self, name: str) -> type:
+        """The class of states that has this name, in a module that is known."""
+        module = name.partition(":")[0]
+        found = loaded(name) if module in self.modules else None
+        if not isinstance(found, type):
+            known = ", ".join(sorted(self.modules)) or "none"
+            raise SnapshotError(
+                f"The snapshot has states of the class {name!r}, which is none of the modules of "
+                f"its aggregates and windows ({known}), or no longer there. Restore it with the "
+                "code that wrote it."
+            )
+        return found
+
+    def unpickled(self, place: list[int]) -> Any:
+        """What is pickled at a place, if the bytes are trusted."""
+        if not self.trusted:
+            raise distrusted(self.header.get("pickled") or [])
+        return pickle.loads(self.get_bytes(place))
+
+
+def distrusted(kinds: Iterable[Any]) -> SnapshotError:
+    """The error for values of these types that are pickled, in bytes that are not trusted."""
+    said = ", ".join(map(str, kinds)) or "of unknown types"
+    return SnapshotError(
+        f"The snapshot has values that are pickled ({said}), and to read a pickle is to run the "
+        "code that it names. If nobody but you can have written it, read it with `trusted=True`. "
+        "Numbers, texts, bytes, dates, and tuples, lists, sets, dicts, named tuples and "
+        "dataclasses of them need no pickle."
+    )
+
+
+def _header(text: bytes) -> dict[str, Any]:
+    header = json.loads(text)
+    if not isinstance(header, dict) or header.get("codec") not in ("", CODEC):
+        raise SnapshotError(
+            "The snapshot is damaged: its header is none. Take an older one, or process the "
+            "events again."
+        )
+    return header
+
+
+def path_of(thing: Any) -> str | None:
+    """`module:name` of a class or function that is found by it; `None` for others."""
+    path = f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
+    return path if loaded(path) is thing else None
+
+
+def loaded(path: str) -> Any:
+    """What a path names in a module that is imported already; `None` if there is nothing.
+
+    Nothing is imported for it and no code runs.
+    """
+    module, _, name = path.partition(":")
+    thing: Any = sys.modules.get(module)
+    for part in name.split("."):
+        thing = getattr(thing, "__dict__", {}).get(part)
+    return thing
 
 
 def _checked(blob: bytes) -> memoryview:
@@ -175,7 +272,17 @@ def _decompressed(body: memoryview, size: int, codec: str) -> memoryview:
             f"The snapshot is compressed with {codec!r}, which this build of pyarrow lacks. "
             "Install one that has it."
         )
-    return memoryview(pa.decompress(pa.py_buffer(body), size, codec=codec))
+    # LZ4 takes at least one byte for 255; more would be said to let memory run out.
+    data = b""
+    if size <= 256 * len(body) + MORE:
+        with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(body)), codec) as stream:
+            data = stream.read(size)
+    if len(data) != size:
+        raise SnapshotError(
+            f"The snapshot is damaged: its arrays should have {size} bytes and have {len(data)}. "
+            "Take an older one, or process the events again."
+        )
+    return memoryview(data)
 
 
 def table_bytes(table: pa.Table) -> bytes:

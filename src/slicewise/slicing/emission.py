@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.columns import Column
+from slicewise.slicing.memory import Changes
 from slicewise.slicing.triggers import Instances
 
 if TYPE_CHECKING:
@@ -69,16 +70,10 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Due:
-    """Rows that are ready, and what is to be remembered when they are handed out.
-
-    `instances` with their `prints` may be revised; `gone` are windows, keys and floors among which
-    whatever is not one of `instances` no longer exists.
-    """
+    """Rows that are ready, retractions first, and what is remembered when they are handed out."""
 
     answers: Sequence[Answers | Blocks]
-    instances: Instances | None = None
-    prints: np.ndarray | None = None
-    gone: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+    changes: Changes | None = None
 
 
 NONE = np.empty(0, np.int64)

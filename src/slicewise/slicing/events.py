@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from slicewise.codegen.kernel import kernel
-from slicewise.columns import Column, plain_type, without_views
+from slicewise.columns import Column, has_text, plain_type, without_views
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.slicing.runs import run
 
@@ -75,12 +75,60 @@ class Columns(Mapping[str, Column]):
         """Let `column` stand for the one of that name."""
         self._made[name] = column
 
+    def unreadable(self, name: str) -> np.ndarray | None:
+        """Which rows have texts that are no UTF-8, which are null from here on; `None`: none."""
+        import pyarrow as pa
+
+        raw = self._raw.get(name)
+        if not isinstance(raw, pa.Array | pa.ChunkedArray) or not has_text(raw.type):
+            return None
+        try:
+            raw.validate(full=True)
+            return None
+        except pa.ArrowInvalid:
+            plain = without_views(raw)
+            if pa.types.is_dictionary(plain.type):
+                plain = plain.cast(plain.type.value_type)
+        rows = np.array([_is_unreadable(value) for value in plain], np.bool_)
+        kept = plain.filter(pa.array(~rows)).to_pylist()
+        values = np.empty(len(rows), object)
+        values[~rows] = np.fromiter(kept, object, len(kept))
+        valid = ~rows & plain.is_valid().to_numpy(zero_copy_only=False)
+        self._made[name] = Column(values, valid, plain.type)
+        return rows
+
     def table(self, rows: np.ndarray) -> pa.Table:
         """Some rows, with all their columns."""
         import pyarrow as pa
 
-        names = list(self._raw)
-        return pa.table({name: self[name].take(rows).to_arrow() for name in names})
+        return pa.table({name: self._taken(name, rows) for name in self._raw})
+
+    def _taken(self, name: str, rows: np.ndarray) -> pa.Array | pa.ChunkedArray:
+        import pyarrow as pa
+
+        raw = self._raw[name]
+        if isinstance(raw, pa.Array | pa.ChunkedArray) and has_text(raw.type):
+            # As it came: texts need not be read to be handed out.
+            plain = without_views(raw).take(pa.array(rows))
+            return plain.cast(plain.type.value_type) if _is_dictionary(plain) else plain
+        return self[name].take(rows).to_arrow()
+
+
+def _is_dictionary(array: pa.Array | pa.ChunkedArray) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(array.type))
+
+
+def _is_unreadable(value: pa.Scalar) -> bool:
+    """Whether there is a text in a value that is no UTF-8."""
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return True
+    except (ValueError, OverflowError):
+        return False  # a time that Python does not know
+    return False
 
 
 def raw_columns(batch: Any) -> dict[str, Any]:

@@ -206,7 +206,7 @@ class FreeTrack(Track):
             return None
         blocks = close(self.bands, self.free, self._store, low, high)
         if blocks is None:
-            self._by_key(worse=True)
+            self.reluctance *= 4  # who asks for instances next brings slices into runs
         return blocks
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:

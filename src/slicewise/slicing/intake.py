@@ -13,6 +13,7 @@ from slicewise.slicing.batches import events_of
 from slicewise.slicing.events import Columns, Times, check_same_times, fitted, usable_times
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
+from slicewise.slicing.reach import within
 from slicewise.slicing.settings import guessed
 from slicewise.slicing.triggers import INFINITY
 from slicewise.windows.base import holds
@@ -35,10 +36,12 @@ def times_of(op: Operator, columns: Columns) -> Times:
         op._time_type = pa.int64()
         return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
     column = columns[op.time]
-    if not pa.types.is_null(column.type):
-        op._time_type = op._time_type or column.type
+    if op._time_type is not None and not pa.types.is_null(column.type):
         check_same_times(op._time_type, column.type, op.time)
-    return usable_times(column, op.time)
+    times = usable_times(column, op.time)
+    if op._time_type is None and not pa.types.is_null(column.type):
+        op._time_type = column.type
+    return within(times, op.reach)
 
 
 def bind(op: Operator, columns: Columns) -> None:
@@ -51,8 +54,8 @@ def bind(op: Operator, columns: Columns) -> None:
     if op._types is None:
         types = {name: columns.type_of(name) for name in needed}
         untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
-        bind_to(op, types | {name: guessed(name, op.aggs, op.windows) for name in untyped})
         op._untyped = untyped
+        bind_to(op, types | {name: guessed(name, op.aggs, op.windows) for name in untyped})
     elif op._untyped:
         _learn(op, columns)
     known = op._types or {}
@@ -66,9 +69,12 @@ def bind(op: Operator, columns: Columns) -> None:
 
 def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
     """Settle the types of columns, and with them how aggregates run."""
-    op._bounds = _bound(op, types)
+    bounds = _bound(op, types)
+    op._guard.begin()
+    op._bounds = bounds
     op._types = types
     arrange(op)
+    op._guard.end()
 
 
 def _bound(op: Operator, types: dict[str, pa.DataType]) -> list[Bound]:
@@ -89,7 +95,9 @@ def _learn(op: Operator, columns: Columns) -> None:
     if not found:
         return
     types = {**(op._types or {}), **found}
-    op._bounds = _bound(op, types)
+    bounds = _bound(op, types)
+    op._guard.begin()
+    op._bounds = bounds
     op._types = types
     op._untyped -= found.keys()
     op._nothing = None
@@ -97,6 +105,7 @@ def _learn(op: Operator, columns: Columns) -> None:
     for track in op._tracks.values():
         track.store.rebind(op._bounds)
     op._waiting.retype(found)
+    op._guard.end()
 
 
 def marks_of(
@@ -122,6 +131,16 @@ def marks_of(
                 usable[row] = False
         marks[placed.number] = mark
     return marks, usable
+
+
+def readable(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
+    """The events whose keys and values are text, where they are read and should be."""
+    every = any(window.reads is None for window in op.windows)
+    for name in columns if every else op._known.columns:
+        bad = columns.unreadable(name)
+        if bad is not None:
+            usable = ~bad if usable is None else usable & ~bad
+    return usable
 
 
 def within_reach(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
@@ -150,5 +169,5 @@ def wanted_of(
         op._stats.late_dropped += int(len(wanted) - wanted.sum())
     if wanted.all():
         return None
-    op._late.append(columns.table(np.flatnonzero(~wanted)))
+    op._late.add(columns.table(np.flatnonzero(~wanted)))
     return wanted

@@ -68,19 +68,22 @@ class Keys:
             return self._table.codes(distinct[0].dictionary_decode())
         known, size = self._codes, self._size
         codes, new = [], []
+        named: dict[tuple[Any, ...], int] = {}
         plain = all(map(_hashes, distinct))
         for row, key in enumerate(zip(*(c.to_pylist() for c in distinct), strict=True)):
             if not plain:
                 key = tuple(map(frozen, key))
-            code = known.get(key)
+            code = known.get(key, named.get(key))
             if code is None:
-                code = known[key] = self._size
-                self._size += 1
+                code = named[key] = size + len(named)
                 new.append(row)
             codes.append(code)
-        if self._size > size:
+        if named:
             rows = np.array(new)
-            self._fresh.append([without_minus_zero(column.take(rows)) for column in distinct])
+            fresh = [without_minus_zero(column.take(rows)) for column in distinct]
+            known.update(named)
+            self._fresh.append(fresh)
+            self._size = size + len(named)
         return codes
 
     def arrays(self) -> list[pa.Array]:
@@ -91,8 +94,8 @@ class Keys:
             return [self._table.array()]
         if self._fresh:
             parts = [self._arrays, *self._fresh] if self._arrays else self._fresh
-            self._arrays = [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]
-            self._fresh = []
+            joined = [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]
+            self._arrays, self._fresh = joined, []
         return self._arrays
 
     def take(self, codes: np.ndarray) -> list[pa.Array]:

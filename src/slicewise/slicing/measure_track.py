@@ -105,6 +105,7 @@ class MeasureTrack(FreeTrack):
         if self.rows:
             sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
             self.take(sliced, batch)
+            self.tie_order.sort(self.runs, at, batch.times, batch.keys, sliced.slots, batch.columns)
             return
         chosen = at[wanted]
         reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])

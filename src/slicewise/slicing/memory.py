@@ -7,6 +7,7 @@ floats are kept as the bits of the numbers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,20 +34,31 @@ WINDOW, KEY, START, END, CLOSE, ROWS, FIRST, LAST, REVISION, RETRACTED = range(l
 PRUNED_AT_LEAST = 1024
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """What is to be remembered when results are handed out.
+
+    `instances` with their `prints` may be revised; `gone` are the numbers of entries that no longer
+    exist.
+    """
+
+    instances: Instances | None = None
+    prints: np.ndarray | None = None
+    gone: np.ndarray | None = None
+
+
 class Emitted:
     """The memory of emitted instances.
 
-    `entries` has a column per instance. `turn` says in which call an instance was last seen, `link`
-    the next older instance of the same key, `heads` the newest one of each key; `table` is the hash
-    table of places.
+    `entries` has a column per instance. `link` says the next older instance of the same key,
+    `heads` the newest one of each key; `table` is the hash table of places.
     """
 
     def __init__(self) -> None:
         self.size = 0
         self.pruned_at = PRUNED_AT_LEAST
-        self.calls = 0
         self._entries = np.zeros((len(FIELDS), 16), np.int64)
-        self._turn, self._link = np.zeros(16, np.int64), np.zeros(16, np.int64)
+        self._link = np.zeros(16, np.int64)
         self._heads = np.full(16, -1, np.int64)
         self._table = np.full(32, -1, np.int64)
 
@@ -55,25 +67,55 @@ class Emitted:
         """One column per remembered instance, with the fields of `FIELDS`."""
         return self._entries[:, : self.size]
 
-    def look(self, instances: Instances, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which instances are to be emitted, and their revisions; nothing is remembered yet."""
-        count = len(instances)
-        due, revisions = np.zeros(count, np.bool_), np.zeros(count, np.int64)
-        run(look_all)(self._found(instances, prints), self._entries, self._table, due, revisions)
-        return due, revisions
+    def look(
+        self, instances: Instances, prints: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which instances are to be emitted, their revisions, and the entries that there are.
 
-    def note(self, instances: Instances, prints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take over instances; which of them are to be emitted, and their revisions."""
+        Nothing is remembered yet.
+        """
         count = len(instances)
         due, revisions = np.zeros(count, np.bool_), np.zeros(count, np.int64)
-        if not count:
-            return due, revisions
-        self.calls += 1
-        self._grow(count, int(instances.key.max()) + 1)
-        index = (self._entries, self._turn, self._link, self._heads, self._table)
+        seen = np.zeros(self.size, np.bool_)
         found = self._found(instances, prints)
-        self.size = run(note_all)(found, index, self.size, self.calls, due, revisions)
-        return due, revisions
+        run(look_all)(found, self._entries, self._table, due, revisions, seen)
+        return due, revisions, seen
+
+    def missing(
+        self, windows: np.ndarray, keys: np.ndarray, floors: np.ndarray, seen: np.ndarray | None
+    ) -> np.ndarray:
+        """The numbers of entries of these windows and keys that no longer exist.
+
+        `floors` has for each key the close point up to which instances are beyond change; `seen`
+        are the entries that still exist (`None`: none does).
+        """
+        gone = np.empty(self.size, np.int64)
+        mine = np.zeros(int(windows.max()) + 1, np.bool_)
+        mine[windows] = True
+        close = self._entries[CLOSE].view(floors.dtype)
+        exists = np.zeros(self.size, np.bool_) if seen is None else seen
+        index = (self._entries, self._link, self._heads)
+        return gone[: run(find_missing)(mine, keys, floors, close, index, exists, gone)]
+
+    def retracted(self, gone: np.ndarray, kind: Any) -> tuple[np.ndarray, ...]:
+        """Entries as they are retracted: arrays (window, key, start, end, revision).
+
+        `kind` is the type of their bounds.
+        """
+        taken = self._entries[:, gone]
+        bounds = (np.ascontiguousarray(taken[field]).view(kind) for field in (START, END))
+        return (taken[WINDOW], taken[KEY], *bounds, taken[REVISION] + 1)
+
+    def record(self, changes: Changes) -> None:
+        """Remember what was handed out."""
+        instances, prints = changes.instances, changes.prints
+        if instances is not None and prints is not None and len(instances):
+            self._grow(len(instances), int(instances.key.max()) + 1)
+            index = (self._entries, self._link, self._heads, self._table)
+            self.size = run(note_all)(self._found(instances, prints), index, self.size)
+        if changes.gone is not None:
+            self._entries[RETRACTED, changes.gone] = 1
+            self._entries[REVISION, changes.gone] += 1
 
     def _found(self, instances: Instances, prints: np.ndarray) -> np.ndarray:
         """Instances as entries, as far as their fields are known."""
@@ -85,26 +127,6 @@ class Emitted:
             found[field] = as_bits(values)
         found[ROWS:] = prints.T
         return found
-
-    def retract(
-        self, windows: np.ndarray, keys: np.ndarray, floors: np.ndarray, *, noted: bool
-    ) -> tuple[np.ndarray, ...]:
-        """What no longer exists: arrays (window, key, start, end, revision).
-
-        `floors` has for each key the close point up to which instances are beyond change. Those
-        that exist have been noted in the call before, if there are any (`noted`).
-        """
-        kind = floors.dtype
-        gone = np.empty(self.size, np.int64)
-        mine = np.zeros(int(windows.max()) + 1, np.bool_)
-        mine[windows] = True
-        index = (self._entries, self._turn, self._link, self._heads)
-        close = self._entries[CLOSE].view(kind)
-        call = self.calls if noted else -1
-        rows = gone[: run(retract_all)(mine, keys, floors, close, index, call, gone)]
-        taken = self._entries[:, rows]
-        bounds = (np.ascontiguousarray(taken[field]).view(kind) for field in (START, END))
-        return (taken[WINDOW], taken[KEY], *bounds, taken[REVISION])
 
     def prune(self, floors: dict[int, np.ndarray]) -> None:
         """Forget instances that are beyond change; `floors` has those of all keys, by window."""
@@ -131,9 +153,9 @@ class Emitted:
 
     def load(self, entries: np.ndarray) -> None:
         """Remember these instances and no others."""
-        pruned_at, calls = self.pruned_at, self.calls
+        pruned_at = self.pruned_at
         self.__init__()  # type: ignore[misc]  # begin anew
-        self.pruned_at, self.calls = pruned_at, calls
+        self.pruned_at = pruned_at
         if entries.shape[1]:
             self._grow(entries.shape[1], int(entries[KEY].max()) + 1)
             self._entries[:, : entries.shape[1]] = entries
@@ -151,9 +173,9 @@ class Emitted:
             room = max(wanted, 2 * self._entries.shape[1])
             entries = np.zeros((len(FIELDS), room), np.int64)
             entries[:, : self.size] = self.entries
-            turn, link = np.zeros(room, np.int64), np.zeros(room, np.int64)
-            turn[: self.size], link[: self.size] = self._turn[: self.size], self._link[: self.size]
-            self._entries, self._turn, self._link = entries, turn, link
+            link = np.zeros(room, np.int64)
+            link[: self.size] = self._link[: self.size]
+            self._entries, self._link = entries, link
         if 2 * wanted > len(self._table):
             self._table = np.full(1 << (2 * wanted).bit_length(), -1, np.int64)
             self._index()
@@ -211,23 +233,25 @@ def same_events(entries: Any, e: int, found: Any, i: int) -> Any:
 
 
 @kernel
-def look_all(found: Any, entries: Any, table: Any, due: Any, revisions: Any) -> None:
-    """What `note_all` would emit."""
+def look_all(found: Any, entries: Any, table: Any, due: Any, revisions: Any, seen: Any) -> None:
+    """What is to be emitted, with which revision; `seen` marks the entries that still exist."""
     for i in range(found.shape[1]):
         place = find(
             entries, table, found[WINDOW, i], found[KEY, i], found[START, i], found[END, i]
         )
         e = table[place]
-        if e >= 0 and same_events(entries, e, found, i):
-            continue
+        if e >= 0:
+            seen[e] = True
+            if same_events(entries, e, found, i):
+                continue
         due[i] = True
         revisions[i] = 0 if e < 0 else entries[REVISION, e] + 1
 
 
 @kernel
-def note_all(found: Any, index: Any, size: int, call: int, due: Any, revisions: Any) -> Any:
+def note_all(found: Any, index: Any, size: int) -> Any:
     """Enter instances; returns how many there are now. There is room for all of them."""
-    entries, turn, link, heads, table = index
+    entries, link, heads, table = index
     for i in range(found.shape[1]):
         place = find(
             entries, table, found[WINDOW, i], found[KEY, i], found[START, i], found[END, i]
@@ -243,25 +267,21 @@ def note_all(found: Any, index: Any, size: int, call: int, due: Any, revisions: 
             link[e] = heads[found[KEY, i]]
             heads[found[KEY, i]] = e
         elif same_events(entries, e, found, i):
-            turn[e] = call
             continue
         else:
             entries[REVISION, e] += 1
-        turn[e] = call
         for field in range(CLOSE, REVISION):
             entries[field, e] = found[field, i]
         entries[RETRACTED, e] = 0
-        due[i] = True
-        revisions[i] = entries[REVISION, e]
     return size
 
 
 @kernel
-def retract_all(
-    mine: Any, keys: Any, floors: Any, close: Any, index: Any, call: int, gone: Any
+def find_missing(
+    mine: Any, keys: Any, floors: Any, close: Any, index: Any, seen: Any, gone: Any
 ) -> Any:
-    """Mark as retracted what was not seen in this call; returns how many there are."""
-    entries, turn, link, heads = index
+    """Entries that may change and do not exist any more; returns how many there are."""
+    entries, link, heads = index
     count = 0
     for k in range(keys.shape[0]):
         if keys[k] >= heads.shape[0]:
@@ -273,11 +293,9 @@ def retract_all(
                 window < mine.shape[0]
                 and mine[window]
                 and entries[RETRACTED, e] == 0
-                and turn[e] != call
+                and not seen[e]
                 and close[e] > floors[k]
             ):
-                entries[RETRACTED, e] = 1
-                entries[REVISION, e] += 1
                 gone[count] = e
                 count += 1
             e = link[e]

@@ -10,13 +10,14 @@ import datetime as dt
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Bound, reads
 from slicewise.aggregates.forgiving import forgiven
-from slicewise.errors import OrderError, SpanError, WindowError
+from slicewise.columns import pylist
+from slicewise.errors import CapabilityError, OrderError, SpanError, WindowError
 from slicewise.grouping import frozen
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
@@ -28,7 +29,6 @@ from slicewise.slicing.batches import (
 )
 from slicewise.slicing.emission import (
     Answers,
-    Blocks,
     Due,
     Listed,
     Result,
@@ -41,14 +41,17 @@ from slicewise.slicing.events import (
     names,
 )
 from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
-from slicewise.slicing.intake import bind, marks_of, times_of, wanted_of, within_reach
+from slicewise.slicing.guard import Guard, changing, reading
+from slicewise.slicing.intake import bind, marks_of, readable, times_of, wanted_of, within_reach
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
-from slicewise.slicing.memory import Emitted
+from slicewise.slicing.memory import Changes, Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
+from slicewise.slicing.quarantine import MOST, Quarantine, checked_most
+from slicewise.slicing.reach import EVER, Reach, limits_of, reach_of
 from slicewise.slicing.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.settings import (
     RESULT_COLUMNS,
@@ -73,6 +76,8 @@ from slicewise.windows import UserWindow, Window
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Made = TypeVar("Made")
+
 
 @dataclass(slots=True)
 class Stats:
@@ -83,7 +88,8 @@ class Stats:
     those of which an advancing column fell behind what its key had reached for good: windows over
     that column leave them out, the others do not. `slices` and `stored_rows` are kept when
     `op.stats` is asked for; rows that wait for the watermark are among them. `combines` has those
-    of a merger given as `merger=` too, and each `invert` that it makes.
+    of a merger given as `merger=` too, and each `invert` that it makes. `late_forgotten` counts
+    refused events that `op.late` no longer has, since there were more than `max_late`.
     """
 
     events: int = 0
@@ -93,6 +99,7 @@ class Stats:
     slices: int = 0
     stored_rows: int = 0
     combines: int = 0
+    late_forgotten: int = 0
 
 
 class Operator:
@@ -100,11 +107,17 @@ class Operator:
 
     `process` takes events, `advance` a watermark and returns what that closes. With
     `ordered=True` events are promised in the order of time, each is its own watermark, and
-    `process` returns the results. `lateness` and times of events are in the units of the time
-    column, microseconds for timestamps; durations such as `"1m"` are microseconds. `merger` names
-    an algorithm of `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's;
-    `store` says whether slices are merged when a window closes (`"lazy"`) or in trees that are kept
-    (`"eager"`), and `partials` where periodic windows cut them; `op.plan` has what was chosen.
+    `process` returns the results. Events of one key and equal time are ordered by the columns of
+    `order`, if there are any (null is the least, NaN the greatest), and then by arrival.
+    `lateness` and times of events are in the units of the time column, microseconds for timestamps;
+    durations such as `"1m"` are microseconds. `merger` names an algorithm of
+    `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's; `store` says whether
+    slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`), and
+    `partials` where periodic windows cut them; `op.plan` has what was chosen.
+    `op.late` has the newest `max_late` of the events that were refused (`None`: all of them).
+
+    Threads may share an operator: its calls wait for each other. A call that was cut short in the
+    middle of a change, by Ctrl-C for example, makes every later one raise `TornError`.
 
     >>> import slicewise as sw
     >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t", by="who")
@@ -126,17 +139,27 @@ class Operator:
         lateness: Any = 0,
         emit: Emit = "on_close",
         ordered: bool = False,
+        order: str | Sequence[str] | None = None,
         merger: str | None = None,
         store: StoreKind | None = None,
         partials: Technique | None = None,
         clock: Callable[[], int] | None = None,
+        max_late: int | None = MOST,
     ) -> None:
+        self._guard = Guard()
         self.aggs = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
         self.time = time
         self.by = names(by)
         self._by_one = isinstance(by, str)
         self.emit: Emit = emit
         self.ordered = ordered
+        self.order = names(order)
+        if ordered and self.order:
+            raise CapabilityError(
+                "`ordered=True` promises that events come in their order, those of equal time too, "
+                f"so there is nothing for `order` to decide; given: order={order!r}. Leave one of "
+                "them out."
+            )
         self.lateness = as_lateness(lateness)
         self.merger = merger
         self.store: StoreKind | None = store
@@ -149,7 +172,7 @@ class Operator:
         self.watermark = BEGINNING
         self._answered = BEGINNING  # the watermark up to which results were handed out
         self._stats = Stats()
-        self._late: list[pa.Table] = []
+        self._late = Quarantine(checked_most(max_late))
         self._types: dict[str, pa.DataType] | None = None
         self._untyped: set[str] = set()  # columns that have had nothing but nulls
         self._time_type: pa.DataType | None = None
@@ -157,6 +180,7 @@ class Operator:
         self._codes = np.empty(0, np.int64)
         self._forget_at = FORGET_AT_LEAST  # how many keys it takes to look for dead ones
         self._nothing: pa.Table | None = None
+        self._reach: Reach | None = None
         self._emitted = Emitted()
         self._dirty: list[np.ndarray] = []
         self._newest = BEGINNING
@@ -189,6 +213,7 @@ class Operator:
         self._windows.append(Placed(self._next_number, window, since))
         self._next_number += 1
 
+    @changing
     def add_window(self, window: Window) -> Any:
         """Take up another window while running; returns from when on it is complete.
 
@@ -199,12 +224,26 @@ class Operator:
         from slicewise.slicing.adding import known_from, make_room
 
         check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
+        self._check_reach(window)
         since = known_from(self, window)
+        self._guard.begin()
         make_room(self, window, since)
         self._place(window, since)
         self._replan()
         return None if since == BEGINNING else since
 
+    def _check_reach(self, window: Window) -> None:
+        """Refuse a window that has instances of events so far which no result could say."""
+        if self._time_type is None or self._newest == BEGINNING:
+            return
+        if self._newest > window.times_within(*limits_of(self._time_type))[1]:
+            raise WindowError(
+                f"The bounds of {window.name!r} could not be said as {self._time_type} for events "
+                "that were taken already, at the very end of what that can say. Give the window "
+                "when the operator is built: such events are bad then."
+            )
+
+    @changing
     def remove_window(self, name: str) -> None:
         """Drop a window; what only it needed is forgotten."""
         found = [placed for placed in self._windows if placed.window.name == name]
@@ -213,6 +252,7 @@ class Operator:
             raise WindowError(f"There is no window {name!r}; there are: {known}.")
         if len(self._windows) == 1:
             raise WindowError(f"An operator needs at least one window; {name!r} is its last.")
+        self._guard.begin()
         self._windows.remove(found[0])
         self._taken.remove(name)
         self._emitted.forget(found[0].number)
@@ -235,13 +275,26 @@ class Operator:
             partials=self.partials,
             combined=self._combined,
         )
-        self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
-        self._nothing = None
+        self._known = Known.of(self._windows, [*self.by, *self.order], self.aggs, self._next_number)
+        self._nothing = self._reach = None
         if self._types is not None:
             arrange(self)
 
+    @property
+    def reach(self) -> Reach:
+        """The least and the greatest time of events that are taken, in microseconds.
+
+        The bounds of their instances can be said in the type of the results.
+        """
+        if self._time_type is None:
+            return EVER
+        if self._reach is None:
+            self._reach = reach_of(self.windows, self._time_type)
+        return self._reach
+
     # Events.
 
+    @changing
     def process(self, batch: Any) -> list[Result] | None:
         """Take a batch of events: a dict of columns, an Arrow, pandas or polars table, or rows.
 
@@ -250,19 +303,25 @@ class Operator:
         self._add(batch)
         if not self.ordered:
             return None
-        return self.advance(self._newest) if self._newest > BEGINNING else []
+        return self._advanced(self._newest, self._results) if self._newest > BEGINNING else []
 
     def _add(self, batch: Any) -> None:
+        import pyarrow as pa
+
         columns = Columns(batch)
         size = columns.rows
         if not size:
             return
         given = times_of(self, columns)
+        usable = readable(self, columns, given.usable)
         bind(self, columns)
-        marks, usable = marks_of(self, columns, given.usable)
+        marks, usable = marks_of(self, columns, usable)
         usable = within_reach(self, columns, usable)
         if self.ordered and not (given.ordered and given.low >= max(self._newest, self.watermark)):
             self._check_order(given.values, usable)
+        with self._guard.harmless(pa.ArrowException):
+            self._guard.begin()
+            keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
         self._stats.events += size
         wanted = wanted_of(self, given, usable, columns)
         times, low, high = given.values, given.low, given.high
@@ -271,7 +330,6 @@ class Operator:
             if not len(chosen):
                 return
             low, high = int(chosen.min()), int(chosen.max())
-        keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
         self._newest = max(self._newest, high)
         self._note_changes(times, keys, wanted, low)
         arrival = self._stats.events - size
@@ -291,6 +349,7 @@ class Operator:
             known = events if bad is None else replace(events, marks={**marks, BAD: bad})
             self._waiting.add(self._plain(known))
         if error is not None and forgiven() is None:
+            self._guard.end()
             raise error
 
     def _hand_out_fallen(self, columns: Columns) -> None:
@@ -300,11 +359,11 @@ class Operator:
         if marked:
             rows = np.flatnonzero(np.logical_or.reduce(marked))
             self._stats.behind += len(rows)
-            self._late.append(columns.table(rows))
+            self._late.add(columns.table(rows))
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
-        columns = {name: batch.columns[name] for name in self._aggregated()}
+        columns = {name: batch.columns[name] for name in self._kept()}
         users = any(isinstance(placed.window, UserWindow) for placed in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
@@ -314,6 +373,10 @@ class Operator:
         """The columns that aggregates read."""
         components = (c for bound in self._bounds for c in bound.components)
         return list(dict.fromkeys(name for c in components for name in reads(c)))
+
+    def _kept(self) -> list[str]:
+        """The columns of events that wait: what aggregates read, and what decides ties."""
+        return list(dict.fromkeys([*self._aggregated(), *self.order]))
 
     def _check_order(self, times: np.ndarray, usable: np.ndarray | None) -> None:
         """Hold events to the promise that they come in the order of time."""
@@ -350,6 +413,7 @@ class Operator:
             return watermark
         return max(self._floor, watermark - self.lateness)
 
+    @changing
     def advance(self, watermark: Any) -> list[Result]:
         """Take a watermark; the results that it closes, revises and retracts.
 
@@ -362,11 +426,69 @@ class Operator:
         that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
         `late`, and the error is raised once; the next call goes on.
         """
-        table = self.advance_arrow(watermark)
+        return self._advanced(watermark, self._results)
+
+    @changing
+    def advance_arrow(self, watermark: Any) -> pa.Table:
+        """The same as `advance`, as an Arrow table."""
+        return self._advanced(watermark, lambda table: table)
+
+    def _advanced(self, watermark: Any, made: Callable[[pa.Table], Made]) -> Made:
+        """Take a watermark; what is `made` of the table of results.
+
+        Nothing is taken for handed out before all of it is made.
+        """
+        guard = self._guard
+        point = max(self.watermark, self._point(watermark))
+        guard.begin()
+        self.watermark = point
+        before, horizon_before = self._answered, self._horizon(self._answered)
+        horizon = self._horizon(self.watermark)
+        if self._waiting.batches:
+            self._release(horizon if self.emit == "final" else self.watermark)
+        error = hand_out_failed(self)
+        if error is not None and forgiven() is None:
+            guard.end()
+            raise error
+        every = self._all_keys()
+        dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
+        due: list[Due] = []
+        for track in self._tracks.values():
+            if self.emit == "final":
+                due += self._closed(track, every, horizon_before, horizon)
+            elif self.emit == "on_close":
+                if len(dirty):
+                    clean = np.setdiff1d(every, dirty, assume_unique=True)
+                    due += self._revised(track, dirty, horizon_before, self.watermark)
+                else:
+                    clean = every
+                due += self._closed(track, clean, before, self.watermark)
+            elif len(dirty):
+                due += self._revised(track, dirty, horizon_before, INFINITY)
+        with guard.harmless(Exception):
+            answer = made(table_of(self, [part for one in due for part in one.answers]))
+        # From here on nothing of the user's own runs: what was asked for is handed out.
+        for one in due:
+            if one.changes is not None:
+                self._emitted.record(one.changes)
+        self._answered, self._dirty = self.watermark, []
+        for track in self._tracks.values():
+            if isinstance(track, OrderTrack):
+                track.handed_out(horizon if self.emit == "final" else self.watermark)
+            if horizon > horizon_before:
+                track.evict(horizon)
+        if self.emit != "final":
+            self._prune(horizon)
+        if len(self._keys) >= self._forget_at and horizon < INFINITY:
+            forget_keys(self)
+        return answer
+
+    def _results(self, table: pa.Table) -> list[Result]:
+        """The rows of a table of results, in order."""
         plain = {*self.by, *RESULT_COLUMNS}
         values = [name for name in table.column_names if name not in plain]
         results = []
-        for row in table.to_pylist():
+        for row in pylist(table):
             key: Any = tuple(map(frozen, (row[name] for name in self.by)))
             key = None if not key else key[0] if self._by_one else key
             results.append(
@@ -384,44 +506,6 @@ class Operator:
         results.sort(key=lambda r: (rank[r.window], not r.retracted, r.start, r.end))
         return results
 
-    def advance_arrow(self, watermark: Any) -> pa.Table:
-        """The same as `advance`, as an Arrow table."""
-        self.watermark = max(self.watermark, self._point(watermark))
-        before, horizon_before = self._answered, self._horizon(self._answered)
-        horizon = self._horizon(self.watermark)
-        if self._waiting.batches:
-            self._release(horizon if self.emit == "final" else self.watermark)
-        hand_out_failed(self)
-        every = self._all_keys()
-        dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
-        due: list[Due] = []
-        for track in self._tracks.values():
-            if self.emit == "final":
-                due += self._closed(track, every, horizon_before, horizon)
-            elif self.emit == "on_close":
-                if len(dirty):
-                    clean = np.setdiff1d(every, dirty, assume_unique=True)
-                    due += self._revised(track, dirty, horizon_before, self.watermark)
-                else:
-                    clean = every
-                due += self._closed(track, clean, before, self.watermark)
-            elif len(dirty):
-                due += self._revised(track, dirty, horizon_before, INFINITY)
-        # From here on nothing of the user's own runs: what was asked for is handed out.
-        answers = [part for one in due for part in self._remembered(one)]
-        self._answered, self._dirty = self.watermark, []
-        for track in self._tracks.values():
-            if isinstance(track, OrderTrack):
-                track.handed_out(horizon if self.emit == "final" else self.watermark)
-            if horizon > horizon_before:
-                track.evict(horizon)
-        if self.emit != "final":
-            self._prune(horizon)
-        table = table_of(self, answers)
-        if len(self._keys) >= self._forget_at and horizon < INFINITY:
-            forget_keys(self)
-        return table
-
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""
         ready = self._waiting.release(point)
@@ -430,7 +514,7 @@ class Operator:
             after = getattr(track, "after", 0)
             if after not in sorted_:
                 batches = in_sequence(batch for batch in ready if batch.arrival >= after)
-                sorted_[after] = [Grouped.of(batch) for batch in batches]
+                sorted_[after] = [Grouped.of(batch, self.order) for batch in batches]
             for grouped in sorted_[after]:
                 track.add_in_order(grouped)
 
@@ -469,41 +553,42 @@ class Operator:
         """What closed since the last watermark, for keys of which nothing emitted has changed."""
         if high <= low or not len(keys):
             return []
-        together = track.closed(low, high)
+        with self._guard.harmless(Exception):
+            together = track.closed(low, high)
         if together is not None:
             return [Due([together])] if len(together) else []
         listed = Listed.of(track, keys, low, high)
         if not len(listed.instances):
             return []
-        answers = [answers_of(track, listed)]
+        with self._guard.harmless(Exception):
+            answers = [answers_of(track, listed)]
         if self.emit == "on_close" and self.lateness:
-            return [Due(answers, listed.instances, prints_of(track, listed))]
+            return [Due(answers, Changes(listed.instances, prints_of(track, listed)))]
         return [Due(answers)]
 
     def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
         listed = Listed.of(track, keys, low, high)
         windows = np.array([placed.number for placed in track.windows])
-        gone = (windows, keys, track.floors(keys, low))
-        if not len(listed.instances):
-            return [Due([], gone=gone)]
-        prints = prints_of(track, listed)
-        due, revisions = self._emitted.look(listed.instances, prints)
-        rows = np.flatnonzero(due)
-        answers = [answers_of(track, listed.take(rows), revisions[rows])] if len(rows) else []
-        return [Due(answers, listed.instances, prints, gone)]
-
-    def _remembered(self, due: Due) -> Sequence[Answers | Blocks]:
-        """Rows that are handed out, retractions first; what may be revised is remembered."""
-        if due.instances is not None and due.prints is not None:
-            self._emitted.note(due.instances, due.prints)
-        if due.gone is None:
-            return due.answers
-        gone = self._emitted.retract(*due.gone, noted=due.instances is not None)
-        taken = [retractions(gone, value_types(self))] if len(gone[0]) else []
-        return [*taken, *due.answers]
+        floors = track.floors(keys, low)
+        answers: list[Answers] = []
+        changes, seen = Changes(), None
+        if len(listed.instances):
+            prints = prints_of(track, listed)
+            due, revisions, seen = self._emitted.look(listed.instances, prints)
+            rows = np.flatnonzero(due)
+            if len(rows):
+                with self._guard.harmless(Exception):
+                    answers = [answers_of(track, listed.take(rows), revisions[rows])]
+            changes = Changes(listed.instances, prints)
+        missing = self._emitted.missing(windows, keys, floors, seen)
+        if len(missing):
+            gone = self._emitted.retracted(missing, floors.dtype)
+            answers.insert(0, retractions(gone, value_types(self)))
+        return [Due(answers, replace(changes, gone=missing))]
 
     @property
+    @reading
     def stats(self) -> Stats:
         """What it has seen, keeps now and has done."""
         tracks, stats = self._tracks.values(), self._stats
@@ -511,8 +596,10 @@ class Operator:
         rows = sum(track.live for track in tracks if track.keeps_rows)
         stats.stored_rows = rows + len(self._waiting)
         stats.combines = sum(track.combines for track in tracks)
+        stats.late_forgotten = self._late.forgotten
         return stats
 
+    @reading
     def explain(self) -> str:
         """In words: which windows share slices, what is stored and why, what is compiled.
 
@@ -532,22 +619,28 @@ class Operator:
     # What was left out.
 
     @property
+    @reading
     def late(self) -> list[dict[str, Any]]:
-        """The events that were dropped as late, that fell behind, and those that are bad."""
-        return [row for table in self._late for row in table.to_pylist()]
+        """The events that were dropped as late, that fell behind, and those that are bad.
 
+        The newest `max_late` of them; `op.stats.late_forgotten` counts the others.
+        """
+        return self._late.rows()
+
+    @changing
     def take_late(self) -> pa.Table | None:
         """The same as one Arrow table, which is then forgotten; `None` if there are none."""
-        import pyarrow as pa
+        self._guard.begin()
+        return self._late.take()
 
-        if not self._late:
-            return None
-        table = pa.concat_tables(self._late, promote_options="permissive")
-        self._late = []
-        return table
+    @property
+    def max_late(self) -> int | None:
+        """How many refused events are kept; `None` stands for all of them."""
+        return self._late.most
 
     # Stopping and going on.
 
+    @changing
     def snapshot(self) -> bytes:
         """All that the operator knows, to go on from later or elsewhere; see `restore`.
 
@@ -571,13 +664,17 @@ class Operator:
         windows: Iterable[Window] | None = None,
         aggs: Iterable[Aggregate] | None = None,
         clock: Callable[[], int] | None = None,
+        trusted: bool = False,
     ) -> Operator:
         """An operator that goes on where the one of the snapshot stopped.
 
-        Windows and aggregates that cannot be found by the name of their class or function, such
-        as a condition that is a lambda, are given again, all of them as they were. A clock of
-        one's own is given again too.
+        Windows and aggregates that cannot be found by the name of their class are given again, all
+        of them as they were: those whose class is not imported here, and those with a function,
+        such as a condition that is a lambda. A clock of one's own is given again too. Bytes run no
+        code unless they are `trusted`: then functions are found by their names as well, modules
+        are imported, and pickled values are read. A snapshot has pickled values only where states
+        are more than plain ones.
         """
         from slicewise.slicing.snapshot import restore
 
-        return restore(cls, blob, windows=windows, aggs=aggs, clock=clock)
+        return restore(cls, blob, windows=windows, aggs=aggs, clock=clock, trusted=trusted)

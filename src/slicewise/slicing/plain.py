@@ -2,20 +2,27 @@
 
 A list of values of one type becomes one array; tuples and lists become their sizes and one list of
 all that they hold; values of several types are parted by type. So the work is done column by
-column, however many values there are. What has no form here is pickled, and the writer is told.
+column, however many values there are. Named tuples and dataclasses are said by their fields, if the
+writer and the reader know the module of their class; they are made again without a call of their
+own code. What has no form here is pickled, and the writer is told.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import pickle
+import uuid
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 
+from slicewise.aggregates.forgiving import FAILED, Failed
 from slicewise.aggregates.lists import Rope
 from slicewise.aggregates.multiset import Multiset
 
@@ -29,6 +36,9 @@ class Writer(Protocol):
 
     def put_bytes(self, data: bytes) -> Any: ...
 
+    def record(self, cls: type) -> str | None:
+        """The name under which a reader finds a class of states again, if it does."""
+
     def pickles(self, kind: str) -> None:
         """Note that values of a type had to be pickled."""
 
@@ -40,6 +50,15 @@ class Reader(Protocol):
 
     def get_bytes(self, place: Any) -> bytes: ...
 
+    def count(self, number: Any) -> int:
+        """A number of values, if there can be so many."""
+
+    def class_of(self, name: str) -> type:
+        """The class of states that has this name."""
+
+    def unpickled(self, place: Any) -> Any:
+        """What is pickled there, if that may be read."""
+
 
 # What holds other values, by the name it has in a description.
 SEQUENCES: dict[str, tuple[type, Callable[[Any], Any]]] = {
@@ -47,6 +66,7 @@ SEQUENCES: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "list": (list, list),
     "set": (set, set),
     "frozenset": (frozenset, frozenset),
+    "deque": (deque, deque),
     "rope": (Rope, lambda part: Rope(tuple(part))),
 }
 
@@ -56,9 +76,30 @@ TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "decimal": (Decimal, str, Decimal),
     "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
     "time": (dt.time, dt.time.isoformat, dt.time.fromisoformat),
+    "fraction": (Fraction, str, Fraction),
+    "uuid": (uuid.UUID, str, uuid.UUID),
 }
 
-NAMES = {cls: name for name, (cls, *_) in [*SEQUENCES.items(), *TEXTS.items()]}
+# What makes the values of a defaultdict.
+FACTORIES: dict[str | None, Any] = {
+    None: None,
+    **{cls.__name__: cls for cls in (bool, int, float, str, bytes, list, tuple, set, dict)},
+}
+FACTORY_NAMES = {cls: name for name, cls in FACTORIES.items()}
+
+# Dicts that are more than that, by the same: from the dict to what it is beside its items, which
+# has to be plain, and back.
+DICTS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
+    "counter": (Counter, lambda _: None, lambda _, items: _counted(items)),
+    "ordered": (OrderedDict, lambda _: None, lambda _, items: OrderedDict(items)),
+    "default": (
+        defaultdict,
+        lambda value: FACTORY_NAMES.get(value.default_factory),
+        lambda name, items: defaultdict(FACTORIES[name], items),
+    ),
+}
+
+NAMES = {cls: name for name, (cls, *_) in [*SEQUENCES.items(), *TEXTS.items(), *DICTS.items()]}
 
 
 def pack(values: Sequence[Any], out: Writer) -> Node:
@@ -92,22 +133,61 @@ def pack(values: Sequence[Any], out: Writer) -> Node:
         return _dicts(values, out)
     if kind is Multiset:
         return {"is": "multiset", "of": pack([value.runs for value in values], out)}
-    if kind is np.ndarray:
+    if kind is np.ndarray and all(value.ndim == 1 for value in values):
         return _arrays(values, out)
-    name = NAMES.get(kind)
-    if name in SEQUENCES:
+    if kind is Failed:
+        return {"is": "failed", "n": len(values)}
+    if kind is complex:
+        return {"is": "complex", "of": pack([(v.real, v.imag) for v in values], out)}
+    if kind is bytearray:
+        return {"is": "bytearray", "at": _put_parts(values, out)}
+    if issubclass(kind, np.generic) and _are_scalars(values):
+        whole = np.array(values)
+        return {"is": "scalar", "type": whole.dtype.str, "at": out.put(whole.view(_raw(whole)))}
+    if kind.__module__.startswith("pandas.") and kind.__name__ in PANDAS:
+        return _pandas(kind, values, out)
+    name = NAMES.get(kind, "")
+    if name in SEQUENCES and not any(getattr(value, "maxlen", None) for value in values):
         return _sequences(name, values, out)
     if name in TEXTS:
         return {"is": name, "at": _put_texts([*map(TEXTS[name][1], values)], out)}
+    if name in DICTS and all(_is_plain_dict(value) for value in values):
+        more = [DICTS[name][1](value) for value in values]
+        items = [tuple(value.items()) for value in values]
+        return {"is": name, "more": pack(more, out), "of": pack(items, out)}
+    return _records(kind, values, out) or _pickled(kind, values, out)
+
+
+def _pickled(kind: type, values: Sequence[Any], out: Writer) -> Node:
     out.pickles(f"{kind.__module__}.{kind.__qualname__}")
     return {"is": "pickle", "at": out.put_bytes(pickle.dumps(list(values), protocol=5))}
+
+
+def _are_scalars(values: Sequence[np.generic]) -> bool:
+    """Whether numbers or times of numpy have one type, and so one unit."""
+    (kind, *others) = {value.dtype for value in values}
+    return not others and kind.kind in "biufMm" and kind.itemsize <= 8
+
+
+def _raw(array: np.ndarray) -> str:
+    """The type under which the bytes of times are kept; others keep their own."""
+    return "<i8" if array.dtype.kind in "Mm" else array.dtype.str
+
+
+def _is_plain_dict(value: Any) -> bool:
+    return type(value) is not defaultdict or value.default_factory in FACTORY_NAMES
+
+
+def _counted(items: Any) -> Counter[Any]:
+    # `Counter(items)` would count the pairs.
+    return Counter(dict(items))
 
 
 def unpack(node: Node, source: Reader) -> list[Any]:
     """The values that `pack` wrote."""
     kind = node["is"]
     if kind == "none":
-        return [None] * node["n"]
+        return [None] * source.count(node["n"])
     if kind in ("bool", "int", "float"):
         return list(source.get(node["at"]).tolist())
     if kind == "bytes":
@@ -131,8 +211,120 @@ def unpack(node: Node, source: Reader) -> list[Any]:
         return _unpack_moments(node, source)
     if kind == "timedelta":
         return [dt.timedelta(microseconds=n) for n in unpack(node["of"], source)]
-    assert kind == "pickle", kind
-    return list(pickle.loads(source.get_bytes(node["at"])))
+    if kind in UNPACK:
+        return UNPACK[kind](node, source)
+    if kind in DICTS:
+        more, items = unpack(node["more"], source), unpack(node["of"], source)
+        return [DICTS[kind][2](one, rest) for one, rest in zip(more, items, strict=True)]
+    if kind == "record":
+        return _unpack_records(node, source)
+    if kind != "pickle":
+        raise ValueError(f"values of the kind {kind!r} are not known")
+    return list(source.unpickled(node["at"]))
+
+
+def _unpack_scalars(node: Node, source: Reader) -> list[Any]:
+    kind = np.dtype(node["type"])
+    if kind.kind not in "biufMm":
+        raise ValueError(f"a number of the type {kind} is not known")
+    return list(source.get(node["at"]).view(kind))
+
+
+# Arrow gives times of nanoseconds as those of pandas, which alone have them.
+PANDAS = ("Timestamp", "Timedelta")
+
+
+def _pandas(kind: type, values: Sequence[Any], out: Writer) -> Node:
+    import pyarrow as pa
+
+    zones = {getattr(value, "tzinfo", None) for value in values}
+    try:
+        names = {zone: zone and pa.lib.tzinfo_to_string(zone) for zone in zones}
+    except ValueError:
+        return _pickled(kind, values, out)
+    if any(value.unit != "ns" for value in values):
+        return _pickled(kind, values, out)
+    at = out.put(np.array([value.value for value in values], np.int64))
+    named = [names[getattr(value, "tzinfo", None)] for value in values]
+    return {"is": "pandas", "type": kind.__name__, "at": at, "zones": pack(named, out)}
+
+
+def _unpack_pandas(node: Node, source: Reader) -> list[Any]:
+    import pandas as pd
+
+    if node["type"] not in PANDAS:
+        raise ValueError(f"values of the kind {node['type']!r} are not known")
+    counts = source.get(node["at"]).tolist()
+    if node["type"] == "Timedelta":
+        return [pd.Timedelta(count, unit="ns") for count in counts]
+    zones = unpack(node["zones"], source)
+    return [
+        pd.Timestamp(count, unit="ns", tz=zone) for count, zone in zip(counts, zones, strict=True)
+    ]
+
+
+UNPACK: dict[str, Callable[[Node, Reader], list[Any]]] = {
+    "failed": lambda node, source: [FAILED] * source.count(node["n"]),
+    "complex": lambda node, source: [complex(*pair) for pair in unpack(node["of"], source)],
+    "bytearray": lambda node, source: [*map(bytearray, _get_parts(node["at"], source))],
+    "scalar": _unpack_scalars,
+    "pandas": _unpack_pandas,
+}
+
+
+# Named tuples and dataclasses.
+
+
+def record_fields(cls: type) -> list[str] | None:
+    """The names of the fields of a named tuple or a dataclass; `None` for other classes."""
+    if issubclass(cls, tuple):
+        names = getattr(cls, "_fields", None)
+        return list(names) if isinstance(names, tuple) and not cls.__dictoffset__ else None
+    if dataclasses.is_dataclass(cls) and cls.__new__ is object.__new__:
+        return [field.name for field in dataclasses.fields(cls)]
+    return None
+
+
+def _records(kind: type, values: Sequence[Any], out: Writer) -> Node | None:
+    """Named tuples or dataclasses, if they are nothing but their fields."""
+    names, path = record_fields(kind), out.record(kind)
+    if names is None or path is None:
+        return None
+    if issubclass(kind, tuple):
+        if any(len(value) != len(names) for value in values):
+            return None
+        columns = [[value[k] for value in values] for k in range(len(names))]
+    elif any(_is_more(value, names) for value in values):
+        return None
+    else:
+        columns = [[getattr(value, name) for value in values] for name in names]
+    fields = [pack(column, out) for column in columns]
+    return {"is": "record", "class": path, "names": names, "fields": fields, "n": len(values)}
+
+
+def _is_more(value: Any, names: list[str]) -> bool:
+    """Whether a dataclass has attributes beside its fields, or lacks one of them."""
+    more = getattr(value, "__dict__", {}).keys() - set(names)
+    return bool(more) or not all(hasattr(value, name) for name in names)
+
+
+def _unpack_records(node: Node, source: Reader) -> list[Any]:
+    cls, names = source.class_of(node["class"]), node["names"]
+    if record_fields(cls) != names:
+        known = record_fields(cls)
+        raise ValueError(f"the fields of {node['class']} were {names} and are {known}")
+    columns = [unpack(field, source) for field in node["fields"]]
+    rows = [*zip(*columns, strict=True)] if columns else [()] * source.count(node["n"])
+    if issubclass(cls, tuple):
+        return [tuple.__new__(cls, row) for row in rows]
+    return [_made(cls, names, row) for row in rows]
+
+
+def _made(cls: type, names: list[str], row: tuple[Any, ...]) -> Any:
+    made: Any = object.__new__(cls)
+    for name, value in zip(names, row, strict=True):
+        object.__setattr__(made, name, value)
+    return made
 
 
 def _parted(values: Sequence[Any], kinds: set[type], out: Writer) -> Node:
@@ -222,8 +414,7 @@ def _moments(values: Sequence[dt.datetime], out: Writer) -> Node:
     try:
         names = {zone: zone and pa.lib.tzinfo_to_string(zone) for zone in zones}
     except ValueError:
-        out.pickles("datetime.datetime")
-        return {"is": "pickle", "at": out.put_bytes(pickle.dumps(list(values), protocol=5))}
+        return _pickled(dt.datetime, values, out)
     texts = [value.replace(tzinfo=None).isoformat() for value in values]
     folds = np.array([value.fold for value in values], np.int64)
     return {

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.forgiving import forgiven
 from slicewise.slicing.batches import BAD, ROW, Batch
 from slicewise.slicing.events import Columns, times_column
 from slicewise.slicing.order import OrderTrack
@@ -31,14 +30,14 @@ def refused_at_once(op: Operator, columns: Columns) -> tuple[np.ndarray | None, 
     rows = {int(b.marks[ROW][row]) if ROW in b.marks else row for b, row, _ in refused}
     chosen = np.array(sorted(rows))
     op._stats.bad += len(chosen)
-    op._late.append(columns.table(chosen))
+    op._late.add(columns.table(chosen))
     marked = np.zeros(columns.rows, np.bool_)
     marked[chosen] = True
     return marked, refused[0][2]
 
 
-def hand_out_failed(op: Operator) -> None:
-    """Make events bad that what is the user's own could not take, and say why once."""
+def hand_out_failed(op: Operator) -> Exception | None:
+    """Make events bad that what is the user's own could not take; the first error."""
     import pyarrow as pa
 
     tracks = [track for track in op._tracks.values() if isinstance(track, OrderTrack)]
@@ -52,9 +51,8 @@ def hand_out_failed(op: Operator) -> None:
     errors = [*(error for _, error in failed), *errors]
     if events:
         op._stats.bad += len(events)
-        op._late.append(pa.Table.from_pylist(events))
-    if errors and forgiven() is None:
-        raise errors[0]
+        op._late.add(pa.Table.from_pylist(events))
+    return errors[0] if errors else None
 
 
 def _refused_late(op: Operator) -> tuple[list[dict[str, Any]], list[Exception]]:

@@ -18,7 +18,7 @@ import numpy as np
 from slicewise.aggregates.base import Component, place_of
 from slicewise.errors import SnapshotError
 from slicewise.slicing.blob import BlobReader
-from slicewise.slicing.describe import same_window, window_described
+from slicewise.slicing.describe import modules_of, same_window, window_described
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.snapshot import (
     COUNTERS,
@@ -46,9 +46,13 @@ FIXED = ("by", "time", "emit", "ordered")
 def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Operator:
     """Let a fresh operator go on from the snapshot of one that had other windows or aggregates.
 
-    `types` are those of all columns that it reads.
+    `types` are those of all columns that it reads. The snapshot is one that this program wrote, in
+    a checkpoint of its own; where windows or aggregates are one's own, so that states may have been
+    pickled, it is as trusted as they are.
     """
-    source = BlobReader(blob)
+    modules = modules_of(op.windows, op.aggs)
+    source = BlobReader(blob, trusted=bool(modules))
+    source.modules = modules
     header = source.header
     _check(op, header)
     wanted = op.windows

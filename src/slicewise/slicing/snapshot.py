@@ -1,9 +1,9 @@
 """Snapshots: all that an operator knows as bytes, and an operator from them.
 
 Only slices that are kept are written, in the order of their runs, and only keys of which anything
-is known; so the size of a snapshot follows what is kept. There is no pickled code, and nothing
-pickled at all but what only pickle can say: states of one's own Python types, and how far one's
-own windows have come. The header lists it under "pickled".
+is known; so the size of a snapshot follows what is kept. Nothing is pickled but what only pickle
+can say: values of one's own Python types in states and in what one's own windows keep. The header
+lists their types under "pickled", and they are read only from bytes that are trusted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Component
-from slicewise.errors import SnapshotError
+from slicewise.errors import MissingDependencyError, SnapshotError
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.describe import (
     aggregate_described,
     aggregate_of,
     chosen,
+    modules_of,
     window_described,
     window_of,
 )
@@ -49,7 +50,10 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
-SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials")
+SETTINGS = (
+    *("time", "lateness", "emit", "ordered", "order"),
+    *("merger", "store", "partials", "max_late"),
+)
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 
@@ -57,8 +61,10 @@ def snapshot(op: Operator) -> bytes:
     """All that an operator knows."""
     from slicewise.slicing.settings import wall_clock
 
+    op._guard.begin()
     _compact(op)
-    out = BlobWriter()
+    op._guard.end()
+    out = BlobWriter(modules_of(op.windows, op.aggs))
     live = live_keys(op)
     codes = codes_of(live, len(op._keys))
     dirty = np.unique(np.concatenate(op._dirty)) if op._dirty else live[:0]
@@ -74,7 +80,7 @@ def snapshot(op: Operator) -> bytes:
         "counters": {name: getattr(op, name) for name in COUNTERS},
         "stats": asdict(op.stats),
         "types": _put_types(op, out),
-        "late": [out.put_bytes(table_bytes(table)) for table in op._late],
+        "late": [out.put_bytes(table_bytes(table)) for table in op._late.tables],
         "keys": _put_keys(op._keys, live, out),
         "dirty": out.put(codes[dirty]),
         "emitted": _put_emitted(op._emitted, codes, out),
@@ -97,23 +103,49 @@ def restore(
     windows: Iterable[Window] | Window | None,
     aggs: Iterable[Aggregate] | Aggregate | None,
     clock: Callable[[], int] | None,
+    trusted: bool,
 ) -> Operator:
-    """The operator of which `blob` is a snapshot."""
-    source = BlobReader(blob)
-    header = source.header
+    """The operator of which `blob` is a snapshot; pickles and functions only of `trusted` ones."""
+    try:
+        source = BlobReader(blob, trusted=trusted)
+        return _restored(cls, source, windows=windows, aggs=aggs, clock=clock)
+    except (SnapshotError, MissingDependencyError):
+        raise
+    except Exception as error:
+        raise SnapshotError(
+            f"The snapshot is damaged, or written by a release that was: {error!r}. Take an older "
+            "one, or process the events again."
+        ) from error
+
+
+def _restored(
+    cls: type[Operator],
+    source: BlobReader,
+    *,
+    windows: Iterable[Window] | Window | None,
+    aggs: Iterable[Aggregate] | Aggregate | None,
+    clock: Callable[[], int] | None,
+) -> Operator:
+    header, trusted = source.header, source.trusted
     if header["clock"] and clock is None:
         raise SnapshotError(
             "The operator of the snapshot stamped events by a clock of its own. Give it to "
             "`restore` again with `clock=...`."
         )
     described = [one["window"] for one in header["windows"]]
-    found = chosen("windows", described, windows, window_described, window_of, _window_name)
+    found = chosen(
+        "windows", described, windows, window_described, window_of, _window_name, trusted=trusted
+    )
+    defined = chosen(
+        "aggs", header["aggs"], aggs, aggregate_described, aggregate_of, _output, trusted=trusted
+    )
+    source.modules = modules_of(found, defined)
     op = cls(
         windows=found,
-        aggs=chosen("aggs", header["aggs"], aggs, aggregate_described, aggregate_of, _output),
+        aggs=defined,
         by=header["by"] or None,
         clock=clock,
-        **{name: header[name] for name in SETTINGS},
+        **{name: header[name] for name in SETTINGS if name in header},  # older ones have fewer
     )
     op._windows = [
         Placed(one["number"], window, one["since"])
@@ -145,7 +177,7 @@ def get_events(op: Operator, source: BlobReader) -> None:
         if isinstance(track, OrderTrack):
             op._waiting.separate(track.after)
     if op._waiters:
-        types = {name: (op._types or {})[name] for name in op._aggregated()}
+        types = {name: (op._types or {})[name] for name in op._kept()}
         get_waiting(op._waiting, source.header["waiting"], types, source, single=not op.by)
 
 
@@ -155,7 +187,8 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     op._floor = header["floor"]
     op._answered = header.get("answered", op.watermark)
     op._stats = type(op._stats)(**header["stats"])
-    op._late = [table_of(source.get_bytes(place)) for place in header["late"]]
+    op._late.tables = [table_of(source.get_bytes(place)) for place in header["late"]]
+    op._late.forgotten = op._stats.late_forgotten
     op._emitted = _get_emitted(header["emitted"], source)
     _get_keys(op._keys, header["keys"], source)
     look_again(op)
@@ -182,6 +215,7 @@ def _compact(op: Operator) -> None:
     for track in op._tracks.values():
         track.evict_at = 0
         track.evict(horizon)
+        _ = track.runs  # brings slices that are kept by time into the order of keys
     op._emitted.pruned_at = 0
     op._prune(horizon)
 
@@ -282,6 +316,9 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
         "evict_at": track.evict_at,
         "store": _put_store(track.store, slots, out),
     }
+    ties = track.tie_order.table(slots)
+    if ties is not None:
+        node["ties"] = out.put_bytes(table_bytes(ties))
     if isinstance(track, MeasureTrack):
         node["settled"] = out.put(of_keys(track.settled, live, BEGINNING))
     if isinstance(track, RowTrack):
@@ -328,6 +365,8 @@ def _get_track(
     track.evict_at = node["evict_at"]
     (get_store or _get_store)(track.store, node["store"], count, source)
     track.store.set_eager(eager=track.store.tree is not None)
+    if "ties" in node:
+        track.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(track, MeasureTrack):
         track._admit()
         track.settled[:keys] = source.get(node["settled"])
@@ -450,9 +489,9 @@ def _states_in_words(states: Sequence[tuple[str, list[str]]]) -> str:
 
 
 def _put_user(user: UserRows, codes: np.ndarray, out: BlobWriter) -> Any:
-    """How far each key's copy has come; what the copy keeps on itself is pickled.
+    """How far each key's copy has come, and what the copy keeps on itself.
 
-    The copy's class is not: the window itself names it.
+    The copy's class is not said: the window itself names it.
     """
     if not user.progress:
         return None
@@ -461,10 +500,8 @@ def _put_user(user: UserRows, codes: np.ndarray, out: BlobWriter) -> Any:
         for code, p in user.progress.items()
     ]
     ended = [(int(codes[code]), *rest) for code, *rest in user.ended]
-    cls = type(user.window)
-    out.pickles(f"{cls.__module__}.{cls.__qualname__}")
     try:
-        return out.put_bytes(pickle.dumps((rows, ended), protocol=5))
+        return {"rows": pack(rows, out), "ended": pack(ended, out)}
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         raise SnapshotError(
             f"A snapshot keeps what the window {user.window.name!r} has on `self`, and that cannot "
@@ -472,10 +509,14 @@ def _put_user(user: UserRows, codes: np.ndarray, out: BlobWriter) -> Any:
         ) from error
 
 
-def _get_user(user: UserRows, place: Any, source: BlobReader) -> None:
-    if place is None:
+def _get_user(user: UserRows, node: Any, source: BlobReader) -> None:
+    if node is None:
         return
-    rows, user.ended = pickle.loads(source.get_bytes(place))
+    if isinstance(node, list):
+        # All of it was pickled once.
+        rows, user.ended = source.unpickled(node)
+    else:
+        rows, user.ended = unpack(node["rows"], source), unpack(node["ended"], source)
     for code, open_since, state in rows:
         window = user.window.fresh()
         if hasattr(window, "__setstate__"):

@@ -164,7 +164,11 @@ class Store:
         store the `keys` that they belong to are needed.
         """
         if self.tree is not None and keys is not None:
-            return self._ask(self.tree, keys, left, right)
+            try:
+                return self._ask(self.tree, keys, left, right)
+            except BaseException:
+                self.set_eager(eager=True)  # what is renewed in part is made anew
+                raise
         longest = int((right - left).max()) if len(left) else 0
         rows: States | None = None
         merged = []

@@ -34,6 +34,7 @@ from slicewise.slicing.session_slicer import (
 )
 from slicewise.slicing.slicer import Edges, Sliced
 from slicewise.slicing.store import Store
+from slicewise.slicing.ties import Ties
 from slicewise.slicing.triggers import (
     BEGINNING,
     INFINITY,
@@ -96,6 +97,7 @@ class Track(ABC):
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
         self.evict_at = EVICT_AT_LEAST
+        self.tie_order = Ties(())
         # Events that an aggregate raised an error for, until they are handed out.
         self.refused: list[tuple[Batch, int, Exception]] = []
 
@@ -351,7 +353,7 @@ class SessionTrack(Track):
 
 
 class RowTrack(Track):
-    """Windows that need the rows themselves, in the order of (time, arrival)."""
+    """Windows that need the rows themselves, in the order of (time, ties, arrival)."""
 
     @property
     def keeps_rows(self) -> bool:
@@ -379,6 +381,9 @@ class RowTrack(Track):
             self.runs, batch.times, batch.times, batch.keys, batch.wanted, batch.arrival
         )
         self.take(sliced, batch)
+        self.tie_order.sort(
+            self.runs, batch.times, batch.times, batch.keys, sliced.slots, batch.columns
+        )
         self.store.touch(batch.times, batch.keys)
         rows = sliced.slots >= 0
         for number, marks in self.marks.items():

@@ -25,25 +25,27 @@ from slicewise.slicing.events import names as names_of
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
+from slicewise.slicing.reach import reach_of
 from slicewise.slicing.settings import measures_other
 from slicewise.spark import native, series
 from slicewise.spark.frames import (
+    Frame,
     arrow_schema,
     arrow_types,
     bounds_type,
     check_keys,
     check_time,
     checked,
-    col,
     microseconds,
     spark_type,
     tie_breakers,
+    within_reach,
 )
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.sending import map_in_arrow
-from slicewise.spark.slices import CombineSlices, MergeSlices
-from slicewise.spark.states import PART, SLICE, state_names, state_type
+from slicewise.spark.slices import HEAD, CombineSlices, MergeSlices
+from slicewise.spark.states import PART, SLICE, key_names, state_names, state_type
 from slicewise.windows import Fixed, Periodic, Window
 
 if TYPE_CHECKING:
@@ -57,17 +59,18 @@ Way = Literal["native", "combined", "sliced", "ordered"]
 class Windowed:
     """A query on a DataFrame: what it needs, which way it takes, and what comes out."""
 
-    frame: DataFrame
+    frame: Frame
     query: Query
     columns: tuple[str, ...]  # the columns that must reach Python, if rows do
 
     @staticmethod
     def of(
-        frame: DataFrame,
+        given: DataFrame,
         by: str | Sequence[str] | None,
         time: str,
         windows: Window | Sequence[Window],
         aggs: Aggregate | Sequence[Aggregate],
+        order: str | Sequence[str] | None = None,
     ) -> Windowed:
         """The query, checked as far as it can be without a job."""
         # An operator checks windows and aggregates, and has no use for the DataFrame yet.
@@ -76,6 +79,12 @@ class Windowed:
         read = [window.reads for window in operator.windows]
         needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
         needed += [column for columns in read for column in columns or ()]
+        frame = Frame(given)
+        decides = names_of(order)
+        checked(frame, decides)
+        depends = any(map(needs_rows, operator.windows))
+        depends |= not all(agg.commutative for agg in operator.aggs)
+        needed += decides if depends else ()
         checked(frame, needed)
         check_time(frame, time)
         check_keys(frame, keys)
@@ -84,7 +93,8 @@ class Windowed:
         columns = tuple(dict.fromkeys(every))
         types = arrow_types(frame, columns)
         check_window_columns(operator.windows, types.__getitem__)
-        query = Query.of(operator.windows, operator.aggs, time, keys, types)
+        ties = tie_breakers(frame, decides, columns, {*keys, time}) if depends else ()
+        query = Query.of(operator.windows, operator.aggs, time, keys, types, ties)
         return Windowed(frame, query, columns)
 
     @cached_property
@@ -149,7 +159,7 @@ class Windowed:
         ends = [F.col(SLICE), F.col(SLICE) + F.lit(window.length).cast("bigint")]
         if isinstance(kind, TimestampType):
             ends = [F.timestamp_micros(end) for end in ends]
-        found = [*map(col, self.query.by), F.lit(window.name), *ends]
+        found = [*map(F.col, key_names(self.query.by)), F.lit(window.name), *ends]
         for result in results:
             if result is None:
                 return None
@@ -178,6 +188,20 @@ class Windowed:
         ]
         return StructType(fields)
 
+    @cached_property
+    def travelling(self) -> StructType:
+        """The same schema with names of ours: columns find their own names again at the end."""
+        from pyspark.sql.types import StructField, StructType
+
+        results = [f"value_{n}" for n in range(len(self.query.aggs))]
+        names = [*key_names(self.query.by), *HEAD, *results]
+        return StructType(
+            [
+                StructField(name, field.dataType, field.nullable)
+                for name, field in zip(names, self.schema.fields, strict=True)
+            ]
+        )
+
     def _nullable(self, bound: Bound) -> bool:
         """Whether results may be null: not if they are states as they are, such as counts.
 
@@ -185,26 +209,29 @@ class Windowed:
         """
         finish = bound.finish
         plain = finish is not None and finish == parts.finish(parts.Itself, finish.type)
-        return self.frame.isStreaming or not plain
+        return self.frame.is_streaming or not plain
 
     def run(self) -> DataFrame:
         """The result, which Spark computes when it is asked for."""
         if self.way == "ordered" or (self.way == "sliced" and self.apart):
-            task = FeedOrdered(self.query, arrow_schema(self.schema))
-            return map_in_arrow(self._in_order(), task, self.schema)
+            task = FeedOrdered(self.query, arrow_schema(self.travelling))
+            found = map_in_arrow(self._in_order(), task, self.travelling)
+            return found.toDF(*self.schema.names)
         if self.finished is not None:
             return self._native().select(*self.finished)
-        results = [agg.output for agg in self.query.aggs]
-        packed = series.pay(self.query.windows, self.schema, results)
-        schema = series.as_series(self.schema, results) if packed else self.schema
+        results = self.travelling.names[-len(self.query.aggs) :]
+        packed = series.pay(self.query.windows, self.travelling, results)
+        schema = series.as_series(self.travelling, results) if packed else self.travelling
         apart = self.way == "native" and self.apart
         merge = MergeSlices(self.query, arrow_schema(schema), apart, packed)
         slices = self._native() if self.way == "native" else self._combined()
         if not merge.apart:
-            order = map(col, [*self.query.by, *self._slice_order])
-            slices = self._together(slices).sortWithinPartitions(*order)
+            keys = key_names(self.query.by)
+            slices = together(slices, keys).sortWithinPartitions(*keys, *self._slice_order)
         found = map_in_arrow(slices, merge, schema)
-        return series.taken_apart(found, self.schema, results) if packed else found
+        if packed:
+            found = series.taken_apart(found, self.travelling, results)
+        return found.toDF(*self.schema.names)
 
     @property
     def _slice_order(self) -> list[str]:
@@ -220,44 +247,44 @@ class Windowed:
     def _combined(self) -> DataFrame:
         from pyspark.sql.types import LongType, StructField, StructType
 
-        fields = [self.frame.schema[name] for name in self.query.by]
+        by = self.query.by
+        fields = [
+            StructField(key, self.frame.schema[name].dataType)
+            for key, name in zip(key_names(by), by, strict=True)
+        ]
         fields += [StructField(name, LongType()) for name in self._slice_order]
         for component, names in zip(self.components, state_names(self.components), strict=True):
             fields += [
                 StructField(name, spark_type(name, state_type(dtype)))
                 for name, dtype in zip(names, component.algebra.dtypes, strict=True)
             ]
-        schema = StructType([StructField(f.name, f.dataType) for f in fields])
+        schema = StructType(fields)
         combine = CombineSlices(self.query, arrow_schema(schema))
         rows = self._in_order() if self.way == "sliced" else self._rows()
         return map_in_arrow(rows, combine, schema)
 
     def _rows(self) -> DataFrame:
-        return self.frame.select(*map(col, self.columns))
+        return self.frame.rows.select(*self.frame.all_at(self.columns))
 
     def _in_order(self) -> DataFrame:
         """The rows of each key, or of each slice of a key, in one partition and sorted by time."""
         query = self.query
         if self.way == "sliced":
-            begin = native.slice_start(microseconds(self.frame, query.time), query.windows)
+            reach = reach_of(query.windows, query.types[query.time])
+            times = within_reach(microseconds(self.frame, query.time), reach)
+            begin = native.slice_start(times, query.windows)
             # Rows without a slice are in no window, and would all go to one task.
-            rows = self._rows().where(begin.isNotNull()).repartition(*map(col, query.by), begin)
+            keys = self.frame.all_at(query.by)
+            rows = self._rows().where(begin.isNotNull()).repartition(*keys, begin)
         else:
-            rows = self._together(self._rows())
-        order = [*query.by, query.time, *self._ties()]
-        return rows.sortWithinPartitions(*map(col, order))
+            rows = together(self._rows(), self.frame.all_at(query.by))
+        order = [*query.by, query.time, *query.order]
+        return rows.sortWithinPartitions(*self.frame.sorted_by(order))
 
-    def _ties(self) -> list[str]:
-        """Columns that order events of one time, where that matters: a DataFrame has no order."""
-        query = self.query
-        if not any(map(needs_rows, query.windows)) and all(a.commutative for a in query.aggs):
-            return []
-        return tie_breakers(self.frame, self.columns, {*query.by, query.time})
 
-    def _together(self, frame: DataFrame) -> DataFrame:
-        """The rows of each key in one partition."""
-        by = self.query.by
-        return frame.repartition(*map(col, by)) if by else frame.repartition(1)
+def together(frame: DataFrame, keys: Sequence[Any]) -> DataFrame:
+    """The rows of each key in one partition."""
+    return frame.repartition(*keys) if keys else frame.repartition(1)
 
 
 def windowed(
@@ -267,6 +294,7 @@ def windowed(
     time: str,
     windows: Any,
     aggs: Any,
+    order: str | Sequence[str] | None = None,
 ) -> Any:
     """The aggregates of every window instance of every key; see `sw.windowed`."""
-    return Windowed.of(frame, by, time, windows, aggs).run()
+    return Windowed.of(frame, by, time, windows, aggs, order).run()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SnapshotError
-from slicewise.slicing.blob import BlobReader
+from slicewise.slicing.blob import BlobReader, distrusted
 from slicewise.slicing.describe import (
     aggregate_described,
     aggregate_of,
@@ -26,10 +26,17 @@ from slicewise.spark.stream import LATE
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DESCRIBED = "windows string, aggs string"
+DESCRIBED = "windows string, aggs string, pickled string"
 
 
-def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any = None) -> Any:
+def drain(
+    checkpoint: Any,
+    *,
+    windows: Any = None,
+    aggs: Any = None,
+    spark: Any = None,
+    trusted: bool = False,
+) -> Any:
     """The window instances that are still open in a stopped stream, as a batch DataFrame.
 
     They are answered as if the watermark went to infinity, and the rows are those that the stream
@@ -38,9 +45,12 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
     has a column `late`, which is null here. Nothing in the checkpoint changes: a stream can go on
     from it afterwards.
 
-    Aggregates and windows of one's own that cannot be imported by name on the workers, such as
-    those of a notebook, are given again with `aggs` and `windows`, all of them as they were.
-    Spark's active session reads the checkpoint unless another is given.
+    Aggregates and windows of one's own are found by the name of their class if that is imported
+    here. The others, and windows with a function as condition, are given again with `aggs` and
+    `windows`, all of them as they were. A checkpoint runs no code unless it is `trusted`: then
+    functions are found by their names as well, modules are imported, and pickled states are read.
+    A checkpoint has pickled states only where states are more than plain values. Spark's active
+    session reads it unless another is given.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
@@ -70,13 +80,33 @@ def drain(checkpoint: Any, *, windows: Any = None, aggs: Any = None, spark: Any 
             f"up to {FORMAT}. Drain it with the release that wrote it, or a later one."
         )
     said: Any = map_in_arrow(kept.select("kept"), described, DESCRIBED).first()
-    _check("windows", said.windows, windows, window_described, window_of, lambda one: one.name)
-    _check("aggs", said.aggs, aggs, aggregate_described, aggregate_of, lambda agg: agg.output)
+    windows = chosen(
+        "windows",
+        json.loads(said.windows),
+        windows,
+        window_described,
+        window_of,
+        lambda window: window.name,
+        "drain",
+        trusted=trusted,
+    )
+    aggs = chosen(
+        "aggs",
+        json.loads(said.aggs),
+        aggs,
+        aggregate_described,
+        aggregate_of,
+        lambda aggregate: aggregate.output,
+        "drain",
+        trusted=trusted,
+    )
+    if said.pickled and not trusted:
+        raise distrusted([said.pickled])
     made = StructType.fromJson(json.loads(about["schema"]))
     schema = StructType([*made.fields])
     if about.get("late"):
         schema.add(LATE, StructType.fromJson(json.loads(about["late"])))
-    task = DrainBuckets(about, arrow_schema(made), arrow_schema(schema), windows, aggs)
+    task = DrainBuckets(about, arrow_schema(made), arrow_schema(schema), windows, aggs, trusted)
     return map_in_arrow(kept.select("kept"), task, schema)
 
 
@@ -88,13 +118,9 @@ def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         headers = [BlobReader(blob.as_py()).header for blob in batch.column("kept")]
         windows = [json.dumps([w["window"] for w in h.get("windows", ())]) for h in headers]
         aggs = [json.dumps(header["aggs"]) for header in headers]
-        columns = [pa.array(windows, pa.string()), pa.array(aggs, pa.string())]
-        yield pa.RecordBatch.from_arrays(columns, ["windows", "aggs"])
-
-
-def _check(what: str, saved: str, given: Any, describe: Any, make: Any, name_of: Any) -> None:
-    """Refuse windows or aggregates that are not those of the checkpoint, or cannot be found."""
-    chosen(what, json.loads(saved), given, describe, make, name_of, verb="drain")
+        pickled = [", ".join(header["pickled"]) for header in headers]
+        columns = [pa.array(texts, pa.string()) for texts in (windows, aggs, pickled)]
+        yield pa.RecordBatch.from_arrays(columns, ["windows", "aggs", "pickled"])
 
 
 def _session() -> Any:
@@ -128,6 +154,7 @@ class DrainBuckets:
     schema: pa.Schema
     windows: Any
     aggs: Any
+    trusted: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -148,7 +175,9 @@ class DrainBuckets:
 
             yield from restored(blob, self.made, self.about, self.aggs).advance(INFINITY)
             return
-        operator = Operator.restore(blob, windows=self.windows, aggs=self.aggs)
+        operator = Operator.restore(
+            blob, windows=self.windows, aggs=self.aggs, trusted=self.trusted
+        )
         table = operator.advance_arrow(INFINITY)
         if table.num_rows:
             yield table

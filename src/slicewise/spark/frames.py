@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.slicing.events import LATEST
 from slicewise.slicing.measures import measure_dtype
+from slicewise.slicing.reach import EVER, Reach
 from slicewise.spark import compat
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
@@ -44,9 +45,88 @@ def col(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def checked(frame: DataFrame, wanted: Sequence[str]) -> None:
+class Frame:
+    """A DataFrame whose columns travel by position, so that no name of theirs meets one of ours.
+
+    In `rows` they are called `c0`, `c1` and so on. `names` are the user's; `columns` and `schema`
+    are the same with names that differ, for where a table needs them.
+    """
+
+    def __init__(self, given: DataFrame) -> None:
+        from pyspark.sql.types import StructField, StructType
+
+        self.names: list[str] = given.columns
+        self.columns = distinct(self.names)
+        self.schema = StructType(
+            [
+                StructField(name, field.dataType, field.nullable, field.metadata)
+                for name, field in zip(self.columns, given.schema.fields, strict=True)
+            ]
+        )
+        self.rows = given.toDF(*(f"c{k}" for k in range(len(self.names))))
+        self.is_streaming: bool = given.isStreaming
+        self._places = {name: f"c{k}" for k, name in enumerate(self.columns)}
+
+    def place(self, name: str) -> str:
+        """What a column is called in `rows`."""
+        return self._places[name]
+
+    def at(self, name: str) -> Column:
+        """A column of `rows`."""
+        from pyspark.sql import functions as F
+
+        return F.col(self._places[name])
+
+    def selected(self, names: Iterable[str], rows: DataFrame) -> DataFrame:
+        """Columns of some of the rows, under their own names."""
+        return rows.select(*(self.at(name).alias(name) for name in names))
+
+    def sorted_by(self, names: Iterable[str]) -> list[Column]:
+        """Columns of `rows` to sort by, texts by their bytes as Python does."""
+        kinds = [(self.at(name), self.schema[name].dataType) for name in names]
+        return [c.cast("binary") if _collation(kind) != PLAIN else c for c, kind in kinds]
+
+    def all_at(self, names: Iterable[str]) -> list[Column]:
+        """Several columns of `rows`."""
+        return [self.at(name) for name in names]
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Names of which those that came before are numbered.
+
+    >>> distinct(["k", "x", "x", "X"])
+    ['k', 'x', 'x (2)', 'X']
+    """
+    given = list(names)
+    found: list[str] = []
+    for name in given:
+        number, other = 1, name
+        while other in found or (number > 1 and other in given):
+            number += 1
+            other = f"{name} ({number})"
+        found.append(other)
+    return found
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """A name of ours that none of a user's is.
+
+    >>> unused("__place", ["k", "__place"])
+    '__place_'
+    """
+    known = set(taken)
+    while name in known:
+        name += "_"
+    return name
+
+
+def checked(frame: Frame, wanted: Sequence[str]) -> None:
     """Refuse columns that are not there and names that mean two columns."""
-    known = frame.columns
+    check_names(frame.names, wanted)
+
+
+def check_names(known: Sequence[str], wanted: Sequence[str]) -> None:
+    """The same for names."""
     check_columns(known, wanted)
     for name in wanted:
         if known.count(name) > 1:
@@ -56,7 +136,7 @@ def checked(frame: DataFrame, wanted: Sequence[str]) -> None:
             )
 
 
-def arrow_types(frame: DataFrame, names: Iterable[str]) -> dict[str, pa.DataType]:
+def arrow_types(frame: Frame, names: Iterable[str]) -> dict[str, pa.DataType]:
     """The Arrow types with which columns reach Python."""
     return {name: arrow_type(name, frame.schema[name].dataType) for name in names}
 
@@ -97,7 +177,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return compat.to_arrow_schema(schema)
 
 
-def check_keys(frame: DataFrame, by: Sequence[str]) -> None:
+def check_keys(frame: Frame, by: Sequence[str]) -> None:
     """Refuse keys that Spark cannot compare, or compares otherwise than by what they hold."""
     for name in by:
         kind = frame.schema[name].dataType
@@ -134,20 +214,24 @@ def _collations(kind: DataType) -> list[str]:
         return _collations(kind.elementType)
     if isinstance(kind, StructType):
         return [name for field in kind for name in _collations(field.dataType)]
-    found = getattr(kind, "collation", PLAIN)
-    return [] if found == PLAIN else [found]
+    return [] if _collation(kind) == PLAIN else [_collation(kind)]
 
 
-def microseconds(frame: DataFrame, name: str) -> Column:
+def _collation(kind: DataType) -> str:
+    found: str = getattr(kind, "collation", PLAIN)
+    return found
+
+
+def microseconds(frame: Frame, name: str) -> Column:
     """The time column as a bigint, in microseconds unless it holds numbers; null if unusable."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    kind, column = frame.schema[name].dataType, col(name)
+    kind, column = frame.schema[name].dataType, frame.at(name)
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column)
     if isinstance(kind, T.TimestampNTZType):
-        return F.expr(NTZ_MICROSECONDS.format(quoted(name)))
+        return F.expr(NTZ_MICROSECONDS.format(frame.place(name)))
     if isinstance(kind, T.DateType):
         return F.unix_date(column).cast("bigint") * DAY
     if isinstance(kind, T.IntegralType):
@@ -159,7 +243,14 @@ def microseconds(frame: DataFrame, name: str) -> Column:
     raise time_error(name, kind)
 
 
-def check_time(frame: DataFrame, name: str) -> None:
+def within_reach(time: Column, reach: Reach) -> Column:
+    """The same times in microseconds; those out of reach are null, as unusable ones are."""
+    from pyspark.sql import functions as F
+
+    return time if reach == EVER else F.when(time.between(*reach), time)
+
+
+def check_time(frame: Frame, name: str) -> None:
     """Refuse a time column that holds no times."""
     from pyspark.sql import types as T
 
@@ -184,25 +275,25 @@ def time_error(name: str, kind: DataType) -> ColumnTypeError:
     )
 
 
-def tie_breakers(frame: DataFrame, names: Iterable[str], known: set[str]) -> list[str]:
-    """Columns other than `known` that rows can be sorted by: a DataFrame has no order of its own.
+def tie_breakers(
+    frame: Frame, order: Sequence[str], names: Iterable[str], known: set[str]
+) -> tuple[str, ...]:
+    """Columns that order rows of equal time: a DataFrame has no order of its own.
 
-    Rows that agree in all of them are the same to every aggregate.
+    First those of `order`, then `names` other than `known`, as far as they can be sorted by. Rows
+    that agree in all of them are the same to every aggregate.
     """
-    from pyspark.sql.types import MapType, VariantType
+    for name in order:
+        if not _compared(kind := frame.schema[name].dataType):
+            raise ColumnTypeError(
+                f"`order` takes columns that can be sorted, which maps and variants cannot; "
+                f"{name!r} holds {kind.simpleString()}. Use a field of it, or a text made of it."
+            )
+    own = [n for n in names if n not in known and _compared(frame.schema[n].dataType)]
+    return tuple(dict.fromkeys([*order, *own]))
 
-    found = []
-    for name in names:
-        kind = frame.schema[name].dataType
-        unordered = isinstance(kind, MapType | VariantType) or "map<" in kind.simpleString()
-        if name not in known and not unordered:
-            found.append(name)
-    return found
 
-
-def bounds_type(
-    frame: DataFrame, time: str, windows: Sequence[Window], *, timed: bool
-) -> pa.DataType:
+def bounds_type(frame: Frame, time: str, windows: Sequence[Window], *, timed: bool) -> pa.DataType:
     """The type of `start` and `end`: that of the time column when all windows measure time."""
     import pyarrow as pa
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SnapshotError
+from slicewise.slicing.reach import EVER, Reach
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.packing import AHEAD, EVENTS, to_bytes, to_table
 from slicewise.spark.sifting import sifted
@@ -77,6 +78,11 @@ class Kept(ABC):
 
 class Keeper(ABC):
     """How the state of a bucket comes to life; sent to workers."""
+
+    @property
+    def sayable(self) -> Reach:
+        """The least and the greatest time of events that are not bad."""
+        return EVER
 
     @abstractmethod
     def fresh(self) -> Kept:

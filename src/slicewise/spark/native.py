@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, place_of
 from slicewise.aggregates.extremes import largest, smallest
 from slicewise.columns import storage
+from slicewise.slicing.reach import reach_of
 from slicewise.slicing.slicer import Edges
-from slicewise.spark.frames import col, microseconds
-from slicewise.spark.states import SLICE, state_names
+from slicewise.spark.frames import Frame, col, microseconds, within_reach
+from slicewise.spark.states import SLICE, key_names, state_names
 from slicewise.windows import Fixed, Window
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 PROGRESSIONS = 32
 
 
-def fields(component: Component, types: dict[str, pa.DataType]) -> list[Column] | None:
+def fields(
+    component: Component, types: dict[str, pa.DataType], at: Callable[[str], Column] = col
+) -> list[Column] | None:
     """Spark's aggregates for the fields of a component's state; `None` if it has none of them.
 
-    A field is null where no event of the slice has a value.
+    `at` finds a column by its name. A field is null where no event of the slice has a value.
     """
     from pyspark.sql import functions as F
 
@@ -34,7 +37,7 @@ def fields(component: Component, types: dict[str, pa.DataType]) -> list[Column] 
     name = component.inputs[0].column
     if name not in types or component.algebra.source is None:
         return None
-    kind, column = types[name], col(name)
+    kind, column = types[name], at(name)
     if component == parts.count(name):
         return [F.count(column)]
     if storage(kind).kind == "O":
@@ -93,30 +96,33 @@ def few_edges(windows: Sequence[Window]) -> bool:
 
 
 def slices(
-    frame: DataFrame,
+    frame: Frame,
     by: Sequence[str],
     time: str,
     windows: Sequence[Window],
     components: Sequence[Component],
     types: dict[str, pa.DataType],
 ) -> DataFrame:
-    """The states of each (key, slice), once each."""
+    """The states of each (key, slice), once each; keys are called by `key_names`."""
     from pyspark.sql import functions as F
 
     aggregates = []
     for component, names in zip(components, state_names(components), strict=True):
-        made = fields(component, types)
+        made = fields(component, types, frame.at)
         assert made is not None
         aggregates += [column.alias(name) for column, name in zip(made, names, strict=True)]
     at = f"{SLICE}_time"
     used = dict.fromkeys([*by, *(i.column for c in components for i in c.inputs if i.column)])
-    chosen = frame.select(*map(col, used), microseconds(frame, time).alias(at))
+    columns = frame.all_at(used)
+    times = within_reach(microseconds(frame, time), reach_of(windows, types[time]))
+    chosen = frame.rows.select(*columns, times.alias(at))
     sliced = chosen.where(F.col(at).isNotNull()).select(
-        *map(col, used), slice_start(F.col(at), windows).alias(SLICE)
+        *columns, slice_start(F.col(at), windows).alias(SLICE)
     )
     if all(isinstance(window, Fixed) for window in windows):
         sliced = sliced.where(F.col(SLICE).isNotNull())  # an event outside of all has no slice
-    return sliced.groupBy(*map(col, by), F.col(SLICE)).agg(*aggregates)
+    keys = [frame.at(name).alias(key) for name, key in zip(by, key_names(by), strict=True)]
+    return sliced.groupBy(*keys, F.col(SLICE)).agg(*aggregates)
 
 
 def slice_start(time: Column, windows: Sequence[Window]) -> Column:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.grouping import encode
+from slicewise.slicing.guard import changing
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.triggers import INFINITY
 from slicewise.spark.blame import Traced
@@ -41,6 +42,7 @@ class KeyOrdered(Operator):
             by=query.by,
             emit="final",
             ordered=True,
+            max_late=0,
         )
 
     def _check_order(self, times: np.ndarray, wanted: np.ndarray | None) -> None:
@@ -51,6 +53,7 @@ class KeyOrdered(Operator):
         """The time of the newest event."""
         return self._newest
 
+    @changing
     def take(self, rows: pa.Table) -> None:
         """Add events; no watermark follows from them."""
         self._add(rows)
@@ -58,7 +61,10 @@ class KeyOrdered(Operator):
 
 @dataclass(frozen=True)
 class FeedOrdered:
-    """From partitions sorted by (key, time) to the rows of window instances."""
+    """From partitions sorted by (key, time) to the rows of window instances.
+
+    The columns of `schema` are those of the result by position.
+    """
 
     query: Query
     schema: pa.Schema
@@ -69,7 +75,7 @@ class FeedOrdered:
         fed: Traced[KeyOrdered] | None = None
         last: pa.Table | None = None
         for rows in joined(batches, rows_at_once(self.query.windows)):
-            table = self.query.read(rows)
+            table = self.query.read(self.query.named(rows))
             starts = self._starts(table, last)
             if len(starts) and fed is not None:
                 yield from self._step(fed, table.slice(0, starts[0]), INFINITY)
@@ -111,7 +117,8 @@ class FeedOrdered:
 
         table = fed.work(rows, advanced)
         if table is not None and table.num_rows:
-            yield from conformed(dict(zip(table.column_names, table.columns)), self.schema)
+            # Of revisions, which come last, there are none.
+            yield from conformed(dict(zip(self.schema.names, table.columns)), self.schema)
 
 
 def rows_at_once(windows: tuple[Window, ...]) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 
 from slicewise.columns import Column
 from slicewise.slicing.events import usable_times
+from slicewise.slicing.reach import EVER, Reach, within
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped
@@ -34,14 +35,16 @@ EVENTS, AHEAD, HEARTBEAT = range(3)
 class Pack:
     """From the events of an input partition to packed rows for every bucket.
 
-    `labels` has the label of each bucket. Events further ahead of the clock than `max_ahead` are
-    packed apart, and do not count as the newest.
+    Columns come in the order of `schema`; what is behind them is ours. `labels` has the label of
+    each bucket. Events further ahead of the clock than `max_ahead` are packed apart, and do not
+    count as the newest; nor do those out of `reach`, which are bad.
     """
 
     schema: pa.Schema
     time: str
     labels: tuple[int, ...]
     max_ahead: int | None
+    reach: Reach = EVER
 
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -53,14 +56,16 @@ class Pack:
         for rows in joined(batches):
             if seq == 0 and self.max_ahead is not None:
                 latest = rows.column(NOW)[0].as_py() + self.max_ahead
-            times = usable_times(Column.from_arrow(rows.column(self.time)), self.time)
+            own = rows.select(range(len(self.schema))).rename_columns(self.schema.names)
+            times = usable_times(Column.from_arrow(own.column(self.time)), self.time)
+            times = within(times, self.reach)
             kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS
             if times.usable is not None:
                 good &= times.usable
             if good.any():
                 newest = max(newest, int(times.values[good].max()))
-            events = retyped(rows.select(self.schema.names), self._types())
+            events = retyped(own, self._types())
             found = list(self._pieces(events, rows.column(BUCKET).to_numpy(), kinds))
             yield packed_rows(found, part, seq)
             seq += 1

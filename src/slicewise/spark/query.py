@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns
 from slicewise.codegen.methods import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, CapabilityError, ColumnTypeError
+from slicewise.spark.frames import unused
 from slicewise.verbs import listed
 from slicewise.windows import Window
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 class Query:
     """Windows and aggregates over a table with columns of known types.
 
+    `order` has the columns that decide between events of one key and time, where that matters.
     `definitions` has, for each user-defined aggregate, what was made of its source.
     """
 
@@ -34,6 +36,7 @@ class Query:
     by: tuple[str, ...]
     types: dict[str, pa.DataType]
     definitions: tuple[Definition | None, ...]
+    order: tuple[str, ...] = ()
 
     @staticmethod
     def of(
@@ -42,12 +45,13 @@ class Query:
         time: str,
         by: Sequence[str],
         types: dict[str, pa.DataType],
+        order: Sequence[str] = (),
     ) -> Query:
         """The query, with its aggregates tried on the types of their columns."""
         definitions = tuple(
             definition(agg, input_types(agg, types)) if is_own(agg) else None for agg in aggs
         )
-        return Query(tuple(windows), tuple(aggs), time, tuple(by), types, definitions)
+        return Query(tuple(windows), tuple(aggs), time, tuple(by), types, definitions, tuple(order))
 
     def bounds(self) -> list[Bound]:
         """The aggregates bound to the types of their columns."""
@@ -60,6 +64,14 @@ class Query:
         """The query with one of its aggregates."""
         made = self.definitions[self.aggs.index(agg)]
         return replace(self, aggs=(agg,), definitions=(made,))
+
+    def named(self, table: pa.Table) -> pa.Table:
+        """The table with the names of its columns, which travel by position as in `types`.
+
+        What comes behind them is ours.
+        """
+        own = [unused(name, self.types) for name in table.column_names[len(self.types) :]]
+        return table.rename_columns([*self.types, *own])
 
     def read(self, table: pa.Table) -> pa.Table:
         """The table with the types that the aggregates were bound to: time zones may differ.

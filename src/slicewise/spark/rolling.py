@@ -33,6 +33,7 @@ from slicewise.spans import span as as_span
 from slicewise.spark.blame import blaming
 from slicewise.spark.frames import (
     ROWS_OUT,
+    Frame,
     arrow_schema,
     arrow_types,
     check_keys,
@@ -44,6 +45,7 @@ from slicewise.spark.frames import (
     microseconds,
     spark_type,
     tie_breakers,
+    unused,
 )
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.sending import map_in_arrow
@@ -69,13 +71,18 @@ SPANS_PER_RANGE = 16
 class Rolling:
     """A query on a DataFrame, and how it runs."""
 
-    frame: DataFrame
+    frame: Frame
     query: Query
     spans: tuple[Span, ...]
 
     @staticmethod
     def of(
-        frame: DataFrame, by: str | Sequence[str] | None, time: str, over: Any, aggs: Any
+        given: DataFrame,
+        by: str | Sequence[str] | None,
+        time: str,
+        over: Any,
+        aggs: Any,
+        order: str | Sequence[str] | None = None,
     ) -> Rolling:
         """The query, checked as far as it can be without a job."""
         spans = [as_span(one) for one in listed(over)]
@@ -84,18 +91,26 @@ class Rolling:
             raise SpanError("`rolling` needs at least one span in `over`; given: none.")
         keys = names_of(by)
         used = [column for agg in chosen for column in agg.columns]
-        checked(frame, [*keys, time, *used])
+        frame = Frame(given)
+        decides = names_of(order)
+        checked(frame, [*keys, time, *used, *decides])
         check_time(frame, time)
         check_keys(frame, keys)
         check_outputs(outputs(chosen, spans), frame.columns)
-        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns))
+        ties: tuple[str, ...] = ()
+        if not all(a.commutative for a in chosen) or any(isinstance(s, Rows) for s in spans):
+            ties = tie_breakers(frame, decides, frame.columns, {*keys, time})
+        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns), ties)
         for span in spans:
             length_of(span, no_times(query))  # refuses what has no meaning
         return Rolling(frame, query, tuple(spans))
 
     @cached_property
     def schema(self) -> StructType:
-        """The schema of the result: the DataFrame's own columns, then the new ones."""
+        """The schema of the result: the DataFrame's own columns, then the new ones.
+
+        Names that the DataFrame has twice are told apart; `names` has them as they are.
+        """
         from pyspark.sql.types import StructField, StructType
 
         query = self.query
@@ -106,6 +121,11 @@ class Rolling:
             for name, kind in zip(outputs(query.aggs, self.spans), kinds, strict=True)
         ]
         return StructType([*self.frame.schema.fields, *new])
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the result."""
+        return [*self.frame.names, *outputs(self.query.aggs, self.spans)]
 
     @cached_property
     def reach(self) -> int:
@@ -133,14 +153,15 @@ class Rolling:
         new = arrow_schema(StructType(self.schema.fields[len(self.frame.columns) :]))
         task = RollOrdered(query, self.spans, self.reach, new, cut)
         if self.range is not None:
-            rows, by, order = self._cut(self.range), [self._bucket()], [PLACE]
-            if self._ties() or not self._always_placed():
-                order += [query.time, *self._ties()]
+            rows, by, order = self._cut(self.range), [self._bucket()], [col(PLACE)]
+            if query.order or not self._always_placed():
+                order += self.frame.sorted_by([query.time, *query.order])
         else:
-            rows, by = self.frame, [col(name) for name in query.by]
-            order = [*query.by, query.time, *self._ties()]
+            rows, by = self.frame.rows, self.frame.all_at(query.by)
+            order = self.frame.sorted_by([*query.by, query.time, *query.order])
         rows = rows.repartition(*by) if by else rows.repartition(1)
-        return map_in_arrow(rows.sortWithinPartitions(*map(col, order)), task, self.schema)
+        found = map_in_arrow(rows.sortWithinPartitions(*order), task, self.schema)
+        return found.toDF(*self.names)
 
     def _cut(self, length: int) -> DataFrame:
         """Each row in its range of time, and once more in the next one if that looks back to it."""
@@ -152,18 +173,18 @@ class Rolling:
         buckets = F.lit(1 << min(63 - shift, BUCKET_BITS)).cast("bigint")
 
         def place(begin: SparkColumn) -> SparkColumn:
-            bucket = F.pmod(F.xxhash64(*map(col, self.query.by), begin), buckets)
+            bucket = F.pmod(F.xxhash64(*self.frame.all_at(self.query.by), begin), buckets)
             return F.shiftleft(bucket, shift).bitwiseOR(at - begin + self.reach)
 
         own, following = place(at - inside), place(at - inside + length)
         places = F.when(inside > length - self.reach, F.array(own, following))
-        return self.frame.select("*", F.explode(places.otherwise(F.array(own))).alias(PLACE))
+        return self.frame.rows.select("*", F.explode(places.otherwise(F.array(own))).alias(PLACE))
 
     def _bucket(self) -> SparkColumn:
         """What decides to which task a row goes; rows without a time go by their key."""
         from pyspark.sql import functions as F
 
-        nowhere = F.xxhash64(F.lit(0), *map(col, self.query.by))
+        nowhere = F.xxhash64(F.lit(0), *self.frame.all_at(self.query.by))
         return F.coalesce(F.shiftright(col(PLACE), moment_bits(self.reach)), nowhere)
 
     def _always_placed(self) -> bool:
@@ -173,12 +194,6 @@ class Rolling:
         kind = self.frame.schema[self.query.time].dataType
         return isinstance(kind, DateType | TimestampNTZType | TimestampType)
 
-    def _ties(self) -> list[str]:
-        """Columns that order rows of one time, where that matters: a DataFrame has no order."""
-        if all(agg.commutative for agg in self.query.aggs) and self.range is not None:
-            return []
-        return tie_breakers(self.frame, self.frame.columns, {*self.query.by, self.query.time})
-
 
 def rolling(
     frame: Any,
@@ -187,9 +202,10 @@ def rolling(
     time: str,
     over: Any,
     aggs: Any,
+    order: str | Sequence[str] | None = None,
 ) -> Any:
     """The rows with a column for each aggregate and span; see `sw.rolling`."""
-    return Rolling.of(frame, by, time, over, aggs).run()
+    return Rolling.of(frame, by, time, over, aggs, order).run()
 
 
 def no_times(query: Query) -> Times:
@@ -219,6 +235,11 @@ class RollOrdered:
     new: pa.Schema
     cut: bool
 
+    @property
+    def place(self) -> str:
+        """What the column with the places of cut rows is called beside those of the user."""
+        return unused(PLACE, self.query.types)
+
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return Partition(self).run(batches)
@@ -237,7 +258,7 @@ class Partition:
         self.query = task.query
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
         used = [column for agg in self.query.aggs for column in agg.columns]
-        place = [PLACE] if task.cut else []
+        place = [task.place] if task.cut else []
         self.reads = list(dict.fromkeys([*self.query.by, self.query.time, *used, *place]))
         self.rows = max((span.count for span in task.spans if isinstance(span, Rows)), default=1)
         self.before: pa.Table | None = None
@@ -245,7 +266,8 @@ class Partition:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.Table] = []
-        for table in joined(batches):
+        for rows in joined(batches):
+            table = self.query.named(rows)
             waiting.append(table)
             # As many new rows as old ones at least, so that the work at most doubles.
             carried = 0 if self.before is None else self.before.num_rows
@@ -293,7 +315,7 @@ class Partition:
             for column, field in zip(found, self.task.new, strict=True)
         ]
         if self.task.cut:
-            table = table.drop_columns([PLACE])
+            table = table.drop_columns([self.task.place])
         # What passes through keeps its very type: time zones inside of structs, for example.
         schema = pa.schema([*table.schema, *self.task.new])
         made = pa.Table.from_arrays([*table.columns, *new], schema=schema)
@@ -337,7 +359,7 @@ class SortedRows:
 
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
         """The buckets and the ranges of cut rows; those without a place have a bucket of theirs."""
-        place = Column.from_arrow(self.table.column(PLACE))
+        place = Column.from_arrow(self.table.column(self.task.place))
         shift = moment_bits(self.task.reach)
         buckets, moments = place.values >> shift, place.values & ((1 << shift) - 1)
         ranges, self.own = self.times.values - moments, moments >= self.task.reach

@@ -17,9 +17,11 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
 from slicewise.errors import SnapshotError
 from slicewise.grouping import encode
+from slicewise.slicing.batches import order_of
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.describe import aggregate_described, aggregate_of, chosen
 from slicewise.slicing.events import usable_times
+from slicewise.slicing.ties import order_of_ties
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spark.blame import is_about_events
@@ -135,9 +137,29 @@ class TrailingKept(Kept):
         due = times < self.watermark
         if not due.any():
             return
-        ready = waiting.filter(pa.array(due))
+        ready = self._in_order(waiting.filter(pa.array(due)))
         self.waiting = waiting.filter(pa.array(~due))
         yield from self._due(ready)
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        """Rows of one key and time in the order of what decides between them."""
+        import pyarrow as pa
+
+        query = self.keeper.query
+        if not query.order:
+            return rows
+        codes, _ = encode([rows.column(name) for name in query.by])
+        keys = np.zeros(rows.num_rows, np.int64) if codes is None else codes
+        times, _ = self._times(rows)
+        order = order_of([keys, times])
+        keys, times = keys[order], times[order]
+        new = np.append(True, (keys[1:] != keys[:-1]) | (times[1:] != times[:-1]))
+
+        def pick(some: np.ndarray) -> list[Any]:
+            return [rows.column(name).take(pa.array(order[some])) for name in query.order]
+
+        places = order_of_ties(new, pick)
+        return rows.take(pa.array(order if places is None else order[places]))
 
     def _due(self, ready: pa.Table) -> Iterator[pa.Table]:
         """The answers of events that have none after them to come in their windows."""
@@ -236,6 +258,7 @@ class TrailingKept(Kept):
             "watermark": self.watermark,
             "spans": [said(span) for span in keeper.spans],
             "aggs": [aggregate_described(agg) for agg in keeper.query.aggs],
+            "order": keeper.query.order,
             "before": out.put_bytes(table_bytes(before)),
             "waiting": out.put_bytes(table_bytes(waiting)),
         }
@@ -259,7 +282,8 @@ def restored(blob: bytes, schema: pa.Schema, about: dict[str, Any], aggs: Any) -
     )
     waiting = table_of(source.get_bytes(header["waiting"]))
     types = {field.name: field.type for field in waiting.schema}
-    query = Query.of((), found, about["time"], about["by"], types)
+    order = header.get("order", ())
+    query = Query.of((), found, about["time"], about["by"], types, order)
     spans = tuple(SPANS[kind](count) for kind, count in header["spans"])
     return KeepTrailing(query, spans, header["reach"], schema).resumed(blob)
 
@@ -282,15 +306,17 @@ def rolling_stream(
     time: str,
     over: Any,
     aggs: Aggregate | Sequence[Aggregate],
+    order: str | Sequence[str] | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
     settings = Settings.of(*more)
-    asked = Rolling.of(frame, by, time, over, aggs)
-    settings = settings.behind(frame.schema[time])
+    asked = Rolling.of(frame, by, time, over, aggs, order)
+    settings = settings.behind(asked.frame.schema[time])
     made = arrow_schema(asked.schema)
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
     about = {"verb": "rolling"}
+    events, rows = asked.frame, asked.schema
     return Stream(
-        frame, asked.query.by, time, frame.columns, keeper, asked.schema, settings, about
+        events, asked.query.by, time, events.columns, keeper, rows, asked.names, settings, about
     ).run()

@@ -9,7 +9,7 @@ then meet in one partition, sorted, and are merged into window instances.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ KEPT = 1 << 17
 # objects each may be a list of values.
 RESULTS = 1 << 17
 OBJECTS = 1 << 13
+# The columns of a result between its keys and its aggregates.
+HEAD = ("window", "start", "end")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class CombineSlices:
         part = 0
         for rows in joined(batches):
             fed = fed or Traced(self.query, KeyOrdered)
-            fed.work(self.query.read(rows), KeyOrdered.take)
+            fed.work(self.query.read(self.query.named(rows)), KeyOrdered.take)
             if next(iter(fed.operator._tracks.values())).live > KEPT:
                 yield from self._slices(fed.operator, part)
                 fed, part = None, part + 1
@@ -85,7 +87,8 @@ class CombineSlices:
         begins = np.cumsum(sizes) - sizes
         places = np.arange(len(codes)) - np.repeat(begins - runs.offset[: runs.keys], sizes)
         slots = runs.slot[places]
-        columns = dict(zip(operator.by, key_columns(operator, codes), strict=True))
+        keys = self.schema.names[: len(operator.by)]
+        columns = dict(zip(keys, key_columns(operator, codes), strict=True))
         columns[SLICE] = pa.array(runs.start[places])
         columns[PART] = pa.array(np.full(len(places), part))
         for states, names in zip(store.states, state_names(store.components), strict=True):
@@ -99,6 +102,7 @@ class CombineSlices:
 class MergeSlices:
     """From slices sorted by (key, slice), and by part if order matters, to window instances.
 
+    Keys are the first columns, of slices as of the result, and have the names that `schema` says.
     With `apart` each row is the only slice of its instances, so no order is needed. With `series`
     a row of the result has consecutive instances.
     """
@@ -118,8 +122,10 @@ class Merging:
 
     def __init__(self, task: MergeSlices, query: Query | None = None) -> None:
         self.task = task
-        self.query = query or task.query  # some of the task's aggregates, or all
-        self.by = task.query.by
+        # Some of the task's aggregates, or all.
+        self.by = tuple(task.schema.names[: len(task.query.by)])
+        self.query = replace(query or task.query, by=self.by)
+        self.types = {name: task.schema.field(name).type for name in self.by}
         self.bounds: list[Bound] = self.query.bounds()
         self.components: list[Component] = share(self.bounds)
         compiled = all(component.algebra.compiled for component in self.components)
@@ -141,7 +147,8 @@ class Merging:
         waiting: pa.Table | None = None
         low = BEGINNING  # what the waiting key has been answered up to
         for rows in joined(batches):
-            table = retyped(rows, self.task.query.types)
+            own = rows.column_names[len(self.by) :]
+            table = retyped(rows.rename_columns([*self.by, *own]), self.types)
             if self.task.apart:
                 yield from self._blamed(table, BEGINNING, INFINITY)
                 continue
@@ -252,7 +259,8 @@ class Merging:
     def _results(self, slices: Slices, left: np.ndarray, right: np.ndarray) -> dict[str, Any]:
         """Columns of the results over ranges of places."""
         lowered = slices.store.lower(slices.store.merge(left, right))
-        return {a.output: c.to_arrow() for a, c in zip(self.query.aggs, lowered, strict=True)}
+        names = self.task.schema.names[len(self.by) + len(HEAD) :]
+        return {name: column.to_arrow() for name, column in zip(names, lowered, strict=False)}
 
 
 class Slices:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from slicewise.errors import CapabilityError, MissingDependencyError, TargetError
 from slicewise.folding import REVISION, Layout, latest_rows
 from slicewise.spark.fold import layout_of, results
-from slicewise.spark.sql_values import as_json, as_text, digests, family, plain_values
+from slicewise.spark.postgres_address import PostgresAddress
+from slicewise.spark.sink_columns import changed_type, check_case
+from slicewise.spark.sql_values import as_json, as_text, digests, family, plain_values, without_nul
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 # The name of an instance as one short text: in SQL no null equals another, so that a unique index
 # over the keys would let a null key in again and again.
 IDENTITY = "slicewise_instance"
-# PostgreSQL cuts names at 63 characters, and `_revisions` is appended.
+# PostgreSQL cuts names at so many bytes, and `_revisions` is appended to that of a table.
+LONGEST = 63
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,51}")
 ROWS = 10_000
 
@@ -91,9 +94,13 @@ class SqlUpsert(ABC):
         )
 
     def _prepare(self, cursor: Any, layout: Layout, schema: pa.Schema) -> list[str]:
-        """Make the table, or add the columns that it lacks; returns its columns."""
+        """Make the table, or add the columns that it lacks; returns its columns.
+
+        Whatever the table cannot take as it is, is refused before anything is written.
+        """
         named = (*layout.identity, *layout.values)  # keys first, wherever they come from
         wanted = {name: self.kinds[family(schema.field(name).type)] for name in named}
+        self._check_names(named)
         if not self.exists(cursor, self.table + "_revisions"):
             if self.exists(cursor, self.table):
                 raise TargetError(
@@ -107,14 +114,16 @@ class SqlUpsert(ABC):
             cursor.execute(f"create table {self._all} ({defined})")
             self.show(cursor, named)
             return [*named, *REVISION]
-        cursor.execute(f"select * from {self._all} limit 0")
-        known = [entry[0] for entry in cursor.description][1:]
+        stored = self.stored(cursor)
+        known = [*stored][1:]
+        self.check_names([*known, *named])
         keys = known[: known.index("window")]
         if keys != list(layout.keys):
             raise TargetError(
                 f"The table {self.table!r} has the keys {keys}; this stream has "
                 f"{list(layout.keys)}. Use another table."
             )
+        self._check_types(stored, wanted, schema)
         added = [name for name in named if name not in known]
         for name in added:
             cursor.execute(f"alter table {self._all} add column {_doubled(name)} {wanted[name]}")
@@ -122,6 +131,32 @@ class SqlUpsert(ABC):
         if added:
             self.show(cursor, [name for name in columns if name not in REVISION])
         return columns
+
+    def _check_names(self, named: Sequence[str]) -> None:
+        for name in named:
+            if name in (IDENTITY, *REVISION) or "\0" in name:
+                raise TargetError(
+                    f"A table of `sw.upsert` can have no column {name!r}: {IDENTITY!r}, "
+                    f"{REVISION[0]!r} and {REVISION[1]!r} are its own, and databases take no name "
+                    "with a NUL character. Rename the column."
+                )
+        self.check_names([IDENTITY, *named, *REVISION])
+
+    def _check_types(
+        self, stored: Mapping[str, str], wanted: Mapping[str, str], schema: pa.Schema
+    ) -> None:
+        """Refuse values that the database would round or read differently.
+
+        Columns whose type a user has changed take what the database can make of the values.
+        """
+        import pyarrow as pa
+
+        for name, kind in wanted.items():
+            known = stored.get(name, kind)
+            if known == kind or known not in self.kinds.values():
+                continue
+            if not pa.types.is_null(schema.field(name).type):
+                raise changed_type(f"The table {self.table!r}", name, known, kind)
 
     def _selection(self, columns: Sequence[str]) -> str:
         shown = ", ".join(map(_doubled, columns))
@@ -162,6 +197,14 @@ class SqlUpsert(ABC):
         """Whether there is a table or view of this name."""
 
     @abstractmethod
+    def check_names(self, names: Sequence[str]) -> None:
+        """Refuse columns whose names the database would not keep apart."""
+
+    @abstractmethod
+    def stored(self, cursor: Any) -> dict[str, str]:
+        """The columns of the table behind the view, each with its type, in their order."""
+
+    @abstractmethod
     def show(self, cursor: Any, columns: Sequence[str]) -> None:
         """Make the view of the current answer, with these columns."""
 
@@ -180,7 +223,9 @@ class SqliteUpsert(SqlUpsert):
         "boolean": "boolean",
         "float": "real",
         "bytes": "blob",
-        **dict.fromkeys(("decimal", "instant", "timestamp", "date", "time", "text"), "text"),
+        "text": "text",
+        # Texts to SQLite, which goes by the last word.
+        **{name: f"{name} text" for name in ("decimal", "instant", "timestamp", "date", "time")},
     }
 
     def __post_init__(self) -> None:
@@ -188,7 +233,7 @@ class SqliteUpsert(SqlUpsert):
         if not self._file():
             raise TargetError(
                 "SQLite is named by its file, such as 'sqlite:///answers.db', with four slashes "
-                f"before an absolute path; given: {self.url!r}."
+                "before an absolute path; the given address names none in this way."
             )
 
     def __repr__(self) -> str:
@@ -208,8 +253,21 @@ class SqliteUpsert(SqlUpsert):
                 yield connection.cursor()
 
     def exists(self, cursor: Any, name: str) -> bool:
-        found = cursor.execute("select 1 from sqlite_master where lower(name) = lower(?)", (name,))
-        return found.fetchone() is not None
+        known = "select name from sqlite_master where lower(name) = lower(?)"
+        found = cursor.execute(known, (name,)).fetchone()
+        if found is not None and found[0] != name:
+            raise TargetError(
+                f"The database has {found[0]!r}, which SQLite does not tell from {name!r}: the "
+                "names differ only in case. Give another name of a `table`, or that one."
+            )
+        return found is not None
+
+    def check_names(self, names: Sequence[str]) -> None:
+        check_case(names, "SQLite")
+
+    def stored(self, cursor: Any) -> dict[str, str]:
+        found = cursor.execute(f"pragma table_info({self._all})")
+        return {name: kind.lower() for _, name, kind, *_ in found}
 
     def show(self, cursor: Any, columns: Sequence[str]) -> None:
         cursor.execute(f"drop view if exists {self._quoted(self.table)}")
@@ -231,19 +289,19 @@ class PostgresUpsert(SqlUpsert):
         "bytes": "bytea",
         "decimal": "numeric",
         "instant": "timestamp with time zone",
-        "timestamp": "timestamp",
+        "timestamp": "timestamp without time zone",
         "date": "date",
-        "time": "time",
+        "time": "time without time zone",
         "text": "text",
     }
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _psycopg()
+        PostgresAddress.of(self.url)  # refuses one that cannot be read
 
     def __repr__(self) -> str:
-        shown = re.sub(r"(?<=://)[^/@]*@", "...@", self.url)  # no password in logs
-        return f"upsert({shown!r}, table={self.table!r})"
+        return f"upsert({PostgresAddress.of(self.url)!r}, table={self.table!r})"
 
     def _depth(self) -> int:
         return 2
@@ -253,19 +311,42 @@ class PostgresUpsert(SqlUpsert):
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        with _psycopg().connect(self.url) as connection, connection.cursor() as cursor:
+        psycopg = _psycopg()
+        options = PostgresAddress.of(self.url).options
+        with psycopg.connect(**options) as connection, connection.cursor() as cursor:
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            # Writers of one table take turns: two would make it at once, or wait for each other's
+            # rows. The lock goes by the name without its schema, which another may have left out.
+            lock = f"slicewise {self.table.split('.')[-1]}"
+            cursor.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
             yield cursor
 
     def exists(self, cursor: Any, name: str) -> bool:
         cursor.execute("select to_regclass(%s)", (self._quoted(name),))
         return cursor.fetchone()[0] is not None
 
+    def check_names(self, names: Sequence[str]) -> None:
+        for name in names:
+            if len(name.encode()) > LONGEST:
+                raise TargetError(
+                    f"PostgreSQL cuts names after {LONGEST} bytes, and the column {name!r} has "
+                    f"{len(name.encode())}. Rename it, an aggregate with `.alias(...)`."
+                )
+
+    def stored(self, cursor: Any) -> dict[str, str]:
+        cursor.execute(
+            "select attname, format_type(atttypid, null) from pg_attribute where attnum > 0 "
+            "and attrelid = to_regclass(%s) and not attisdropped order by attnum",
+            (self._all,),
+        )
+        return dict(cursor.fetchall())
+
     def show(self, cursor: Any, columns: Sequence[str]) -> None:
         # New columns come last, so that views which others made of this one stay.
         cursor.execute(f"create or replace view {self._selection(columns)}")
 
     def value(self, value: Any) -> Any:
-        return as_json(value)
+        return without_nul(as_json(value))
 
 
 def _doubled(name: str) -> str:

@@ -52,7 +52,12 @@ def plain_values(column: pa.ChunkedArray) -> list[Any]:
         column = column.cast(pa.timestamp("us", kind.tz and "UTC"))
     elif pa.types.is_duration(kind):
         column = column.cast(pa.duration("us")).cast(pa.int64())
-    values: list[Any] = column.to_pylist()
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        # Spark lets any bytes be a text; databases do not.
+        texts = column.cast(pa.large_binary()).to_pylist()
+        return [None if text is None else text.decode("utf-8", "replace") for text in texts]
     return values
 
 
@@ -80,6 +85,13 @@ def as_json(value: Any) -> Any:
     """Lists, structs and maps as JSON text; everything else as it is."""
     if isinstance(value, list | dict):
         return ENCODE(_json_value(value))
+    return value
+
+
+def without_nul(value: Any) -> Any:
+    """A value for PostgreSQL, whose texts hold no NUL: there the sign U+2400 stands for it."""
+    if isinstance(value, str) and "\0" in value:
+        return value.replace("\0", "\u2400")
     return value
 
 

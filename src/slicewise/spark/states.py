@@ -25,6 +25,11 @@ SLICE = "__slice"
 PART = "__part"  # orders the states of one slice, where there is more than one
 
 
+def key_names(by: Sequence[str]) -> list[str]:
+    """What key columns are called beside states."""
+    return [f"key_{n}" for n in range(len(by))]
+
+
 def state_names(components: Sequence[Component]) -> list[list[str]]:
     """The names of the state columns of each component."""
     return [

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from slicewise.errors import SpanError
+from slicewise.errors import ColumnError, SpanError
 from slicewise.slicing.settings import as_lateness
 from slicewise.spark import compat
-from slicewise.spark.frames import arrow_schema, col, conformed
+from slicewise.spark.frames import Frame, arrow_schema, conformed
 from slicewise.spark.keeping import (
     DROPPED,
     FORMAT,
@@ -98,16 +98,17 @@ def length_of(name: str, given: Any) -> int:
 class Stream:
     """A streaming DataFrame on its way through the buckets.
 
-    `rows` is the schema of what comes out, without the late output; `columns` are those that the
-    buckets need of the events.
+    `rows` is the schema of what comes out, without the late output, and `names` are the names that
+    it has; `columns` are those that the buckets need of the events.
     """
 
-    frame: DataFrame
+    frame: Frame
     by: tuple[str, ...]
     time: str
     columns: Sequence[str]
     keeper: Keeper
     rows: StructType
+    names: Sequence[str]
     settings: Settings
     about: dict[str, Any]
 
@@ -115,6 +116,13 @@ class Stream:
         """What comes out, when the stream is started."""
         from pyspark.sql import functions as F
 
+        keep_late = self.settings.keep_late
+        if keep_late and LATE in self.names:
+            raise ColumnError(
+                f"With `keep_late=True` events that are left out come in a column {LATE!r}, and "
+                "there is another of that name. Rename that one, or give the aggregate another "
+                "name with `.alias(...)`."
+            )
         kept = (
             self._packed()
             .groupBy("bucket")
@@ -128,10 +136,11 @@ class Stream:
         out = self._schema()
         unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
         made = kept.observe(OBSERVED, *totals).select("kind", "made")
-        return map_in_arrow(made, unpack, out)
+        rows = map_in_arrow(made, unpack, out)
+        return rows.toDF(*self.names, *([LATE] if keep_late else []))
 
     def _partitions(self) -> int:
-        return compat.shuffle_partitions(self.frame.sparkSession)
+        return compat.shuffle_partitions(self.frame.rows.sparkSession)
 
     def _labels(self) -> tuple[int, ...]:
         partitions = self._partitions()
@@ -150,9 +159,9 @@ class Stream:
         from pyspark.sql import functions as F
 
         labels = self._labels()
-        keys = [col(name) for name in self.by]
+        keys = self.frame.all_at(self.by)
         bucket = F.pmod(F.xxhash64(*keys), F.lit(len(labels))) if keys else F.lit(0)
-        columns = [*map(col, self.columns), bucket.cast("int").alias(BUCKET)]
+        columns = [*self.frame.all_at(self.columns), bucket.cast("int").alias(BUCKET)]
         ahead = self.settings.max_ahead
         kind = self.frame.schema[self.time].dataType
         if not compat.is_datetime(kind):
@@ -165,8 +174,8 @@ class Stream:
             ahead = None
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
-        pack = Pack(self._events(), self.time, labels, ahead)
-        return map_in_arrow(self.frame.select(*columns), pack, PACKED)
+        pack = Pack(self._events(), self.time, labels, ahead, self.keeper.sayable)
+        return map_in_arrow(self.frame.rows.select(*columns), pack, PACKED)
 
     def _keep(self) -> Any:
         labels = self._labels()
@@ -185,7 +194,7 @@ class Stream:
         settings = self.settings
         assert settings.delay is not None
         keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
-        return sent(self.frame, keep)
+        return sent(self.frame.rows, keep)
 
     def _event(self) -> StructType:
         """What the buckets need of an event."""

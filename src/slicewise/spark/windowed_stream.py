@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.forgiving import forgiving
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.reach import Reach, reach_of
 from slicewise.slicing.resume import resume
 from slicewise.spark.batch import Windowed
 from slicewise.spark.blame import is_about_events
@@ -31,6 +32,10 @@ class KeepWindows(Keeper):
     lateness: int
     emit: Any
 
+    @property
+    def sayable(self) -> Reach:
+        return reach_of(self.query.windows, self.query.types[self.query.time])
+
     def fresh(self) -> Kept:
         return WindowsKept(self._operator(), self)
 
@@ -50,6 +55,8 @@ class KeepWindows(Keeper):
             by=query.by,
             lateness=self.lateness,
             emit=self.emit,
+            order=query.order,
+            max_late=None,  # they are taken in every micro-batch
         )
 
 
@@ -104,6 +111,7 @@ def windowed_stream(
     aggs: Any,
     lateness: Any,
     emit: Any,
+    order: str | Sequence[str] | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The windows of a stream; see `sw.windowed`."""
@@ -111,14 +119,16 @@ def windowed_stream(
     emit = emit or "on_close"
     # An operator refuses what cannot be emitted so.
     checked = Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit)
-    asked = Windowed.of(frame, by, time, windows, aggs)
-    settings = settings.behind(frame.schema[time])
+    asked = Windowed.of(frame, by, time, windows, aggs, order)
+    settings = settings.behind(asked.frame.schema[time])
     rows = emitted(asked.schema, emit)
     keeper = KeepWindows(asked.query, arrow_schema(rows), checked.lateness, emit)
-    columns = frame.columns if settings.keep_late else asked.columns
+    columns = asked.frame.columns if settings.keep_late else asked.columns
     about = {"verb": "windowed", "emit": emit}
     query = asked.query
-    return Stream(frame, query.by, time, columns, keeper, rows, settings, about).run()
+    return Stream(
+        asked.frame, query.by, time, columns, keeper, rows, rows.names, settings, about
+    ).run()
 
 
 def emitted(schema: StructType, emit: str) -> StructType:

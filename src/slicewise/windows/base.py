@@ -28,6 +28,10 @@ class Window:
         """The columns that decide which events an instance holds, beside time; `None`: any."""
         return ()
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        """The first and the last time of events all of whose instances lie in `[low, high]`."""
+        return low, high
+
 
 def check_name(name: object) -> None:
     """Refuse a name that results could not carry."""

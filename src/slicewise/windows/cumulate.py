@@ -47,6 +47,9 @@ class Cumulate(Window):
     def reads(self) -> tuple[str, ...]:
         return () if self.axis is None else (self.axis,)
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        return self.periods.times_within(low, high)
+
     @property
     def periods(self) -> Periodic:
         """The tumbling window of whole periods, in which the instances grow."""

@@ -34,6 +34,12 @@ class Fixed(Window):
     def reads(self) -> tuple[str, ...]:
         return () if self.axis is None else (self.axis,)
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        if self.axis is not None:
+            return low, high
+        first = low if self.start >= low else max(low, int(self.end))
+        return first, high if self.end <= high else min(high, int(self.start) - 1)
+
     @property
     def end(self) -> int | float:
         """Where the instance ends."""

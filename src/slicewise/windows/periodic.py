@@ -43,6 +43,18 @@ class Periodic(Window):
     def reads(self) -> tuple[str, ...]:
         return () if self.axis is None else (self.axis,)
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        """The first and the last time of events all of whose instances lie in `[low, high]`.
+
+        >>> Periodic(name="w", length=10, every=5).times_within(-12, 21)
+        (-5, 14)
+        """
+        if self.axis is not None:
+            return low, high
+        before = -int((self.origin - low) // self.every) - 1  # the last that starts before `low`
+        after = int((high - self.origin - self.length) // self.every) + 1  # ends after `high`
+        return max(low, int(self.end(before))), min(high, int(self.start(after)) - 1)
+
     def start(self, k: int) -> int | float:
         """Where instance `k` starts."""
         return self.origin + k * self.every

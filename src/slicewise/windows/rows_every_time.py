@@ -34,6 +34,9 @@ class RowsEveryTime(Window):
         check_lengths("a window of rows every time step", whole=True, every=self.every)
         check_point("a window of rows every time step", "origin", self.origin, whole=True)
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        return low, min(high, self.origin + (high - self.origin) // self.every * self.every - 1)
+
     def mark(self, t: int) -> int:
         """The first multiple after `t`: where an event at `t` is reported first."""
         return self.origin + ((t - self.origin) // self.every + 1) * self.every

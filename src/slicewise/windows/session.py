@@ -36,6 +36,9 @@ class Session(Window):
         if self.max_length is not None:
             check_lengths("a session", whole=True, max_length=self.max_length)
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        return low, high - (self.gap if self.max_length is None else min(self.gap, self.max_length))
+
     def joins(self, first: int, last: int, t: int) -> bool:
         """Whether an event at `t >= last` belongs to the session from `first` to `last`."""
         return t - last <= self.gap and (self.max_length is None or t - first < self.max_length)

@@ -30,6 +30,9 @@ class TimeEveryRows(Window):
         check_lengths("a window of time every n rows", whole=True, length=self.length)
         check_lengths("a window of time every n rows", whole=True, every=self.every)
 
+    def times_within(self, low: int, high: int) -> tuple[int, int]:
+        return low, high - self.length
+
     def instances(self, times: list[int]) -> list[tuple[int, int]]:
         """Bounds of the instances of a key whose events have these times, in order."""
         openers = dict.fromkeys(times[:: self.every])
