@@ -82,7 +82,8 @@ def _first_events(aggregate: Aggregate, columns: Mapping[str, Column]) -> list[A
 def numbers_in(value: Any) -> Iterator[float]:
     """The floats and whole numbers of a value, at any depth."""
     if isinstance(value, float | int | np.number):
-        yield float(value) if abs(value) < 1e300 else math.inf
+        size: Any = abs(value)
+        yield float(size) if size < 1e300 else math.inf
     elif isinstance(value, np.ndarray):
         yield from numbers_in(value.tolist())
     elif isinstance(value, Mapping):

@@ -62,13 +62,13 @@ class OwnNames(IndexDataCacheFile):
         self._put(self._index_path, (self._version, self._source_stamp, overloads))
 
     def _load_data(self, name: str) -> Any:
-        return pickle.loads(self._content(self._data_path(name)))
+        return pickle.loads(self._content(self._data_path(name)))  # type: ignore[no-untyped-call]
 
     def _save_data(self, name: str, data: Any) -> None:
-        self._put(self._data_path(name), data)
+        self._put(self._data_path(name), data)  # type: ignore[no-untyped-call]
 
     def _put(self, path: str, item: Any) -> None:
-        content: bytes = self._dump(item)
+        content: bytes = self._dump(item)  # type: ignore[no-untyped-call]
         write(path, sha256(content).digest() + content)
 
     def _content(self, path: str) -> bytes:
@@ -99,19 +99,19 @@ class Kept(FunctionCache):
         version = "".join(map(str, sys.version_info[:2]))
         # The name of the module has a digest of its text.
         base = f"{function.__module__}.{function.__name__}-{code.co_firstlineno}.py{version}"
-        self._cache_file = OwnNames(self._cache_path, base, function.__module__)
-        self.enable()
+        self._cache_file = OwnNames(self._cache_path, base, function.__module__)  # type: ignore[no-untyped-call]
+        self.enable()  # type: ignore[no-untyped-call]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except Exception as error:
             gave_up(error)
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
-            super().save_overload(sig, data)
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:
             gave_up(error)
 

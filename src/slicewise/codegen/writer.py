@@ -161,10 +161,10 @@ class Writer:
         for k, value in enumerate(function.__defaults__ or ()):
             place = self._take(f"{name}_default_{k}", value)
             tree.args.defaults[k] = ast.Name(place, ast.Load())
+        named = function.__kwdefaults__ or {}
         for k, argument in enumerate(tree.args.kwonlyargs):
-            if argument.arg in (function.__kwdefaults__ or {}):
-                value = function.__kwdefaults__[argument.arg]
-                place = self._take(f"{name}_default_{argument.arg}", value)
+            if argument.arg in named:
+                place = self._take(f"{name}_default_{argument.arg}", named[argument.arg])
                 tree.args.kw_defaults[k] = ast.Name(place, ast.Load())
 
     def _compiled(self, dispatcher: Any, name: str) -> None:
@@ -197,8 +197,6 @@ class Writer:
         `value` is what the first one stands for. Modules that may change are looked into.
         """
         name, rest = names[0], list(names[1:])
-        if name in RESERVED:
-            raise NotCompilableError(f"`{name}` is a name that generated code needs itself")
         while rest and isinstance(value, ModuleType) and not comes_along(value):
             attribute = rest.pop(0)
             if not hasattr(value, attribute):
@@ -209,8 +207,10 @@ class Writer:
     def _take(self, wanted: str, value: Any) -> str:
         """Make `value` known to the module; its name there, `wanted` or one like it."""
         name, count = wanted, 0
-        while hasattr(builtins, name) or (
-            name in self.taken and not _is_same(self.taken[name], value)
+        while (
+            name in RESERVED
+            or hasattr(builtins, name)
+            or (name in self.taken and not _is_same(self.taken[name], value))
         ):
             count += 1
             name = f"{wanted}_{count}"
@@ -248,11 +248,12 @@ class Surroundings(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         names = _dotted(node)
         if names is not None and names[0] == self.receiver:
-            place: str = self.writer.attribute(names[1])
             value = getattr(self.writer.owner, names[1])
             rest: Sequence[str] = names[2:]
-            if isinstance(value, ModuleType) and not comes_along(value):
+            if isinstance(value, ModuleType):
                 place, rest = self.writer.surrounding([f"self_{names[1]}", *rest], value)
+            else:
+                place = self.writer.attribute(names[1])
         elif names is not None and names[0] in self.known:
             place, rest = self.writer.surrounding(names, self.known[names[0]])
         else:
