@@ -88,7 +88,7 @@ def test_rows_with_columns_of_any_name_are_folded(spark: Any) -> None:
     table = table_of(60, seed=34)
     names = ["Retracted", "c0", "C0", "rest", "v`0"]
     aggs = [sw.agg.count().alias(name) for name in names]
-    op = sw.Operator(windows=sw.session(4), aggs=aggs, lateness=500, **QUERY)
+    op = sw.Operator(windows=[sw.session(4)], aggs=aggs, lateness=500, **QUERY)
     parts = []
     for part in (table.slice(0, 30), table.slice(30)):
         op.process(part)

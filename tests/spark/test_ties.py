@@ -72,12 +72,10 @@ def test_rule_13_ties_are_the_same_in_batch_and_stream_and_on_a_replay(
             head = ("k", "window", "start", "end")
             in_process = {tuple(r[n] for n in head): {n: r[n] for n in names} for r in alone}
             assert_same(in_process, expected)
-        modes: Any = [{"emit": "on_update"}]
-        if not order:
-            late = {"emit": "on_close", "lateness": 20}
-            modes = [{"emit": "final"}, late] if windows is WINDOWS else [{"emit": "final"}]
-        elif windows is not WINDOWS:
+        if windows is not WINDOWS:
             continue
+        late = {"emit": "on_close", "lateness": 20}
+        modes: Any = [{"emit": "on_update"}] if order else [{"emit": "final"}, late]
         for number, mode in enumerate(modes):
             folder = tmp_path / f"{len(windows)}{number}"
             source = Source(folder.with_suffix(".in"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -122,6 +123,8 @@ def test_results_of_windows_that_overlap_come_in_series(spark: Any, aggs: Any, b
     assert found.schema == made.schema
     check(frame, rows, windows, aggs, by)
     timed = frame.withColumn("t", F.timestamp_micros("t"))
+    durations: list[Any] = list(windows)
+    query["windows"] = [replace(window, unit="us") for window in durations]
     moments = sw.windowed(timed, **query).withColumns(
         {name: F.unix_micros(name) for name in ("start", "end")}
     )

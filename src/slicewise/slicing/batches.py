@@ -16,10 +16,10 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column, storage
-from slicewise.slicing.events import never_falls
 from slicewise.slicing.runs import run
 from slicewise.slicing.ties import order_of_ties
 from slicewise.slicing.triggers import INFINITY
+from slicewise.times import never_falls
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,10 +13,15 @@ from slicewise.ranks import ranks
 from slicewise.slicing.events import Columns
 from slicewise.slicing.intake import bind, times_of
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.settings import POSITIONS, TIMES
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# Rows of a table that are taken at a time: compiled code does not hear Ctrl-C, and so many take it
+# well below a second.
+PIECE = 1 << 22
 
 
 def windowed_table(
@@ -27,13 +32,16 @@ def windowed_table(
     windows: Sequence[Window],
     aggs: Sequence[Aggregate],
     order: Sequence[str] = (),
+    unit: str | None = None,
 ) -> tuple[pa.Table, int]:
     """The results of all window instances, in order, and how many rows were unusable."""
-    op = Operator(windows=windows, aggs=aggs, time=time, by=by, emit="final", order=order)
+    op = Operator(
+        windows=windows, aggs=aggs, time=time, by=by, emit="final", order=order, unit=unit
+    )
     given = Columns(columns)
-    if given.rows:
-        op.process(columns)
-    else:
+    for begin in range(0, given.rows, PIECE):
+        op.process({name: column[begin : begin + PIECE] for name, column in columns.items()})
+    if not given.rows:
         # A batch without events teaches an operator nothing, but a table has types all the same.
         times_of(op, given)
         bind(op, given)
@@ -55,7 +63,8 @@ def in_order(table: pa.Table, by: Sequence[str], windows: Sequence[str]) -> pa.T
     if table.num_rows < 2:
         return table
     place = pc.index_in(table["window"], pa.array(windows, pa.string())).to_numpy()
-    order = [table["end"].to_numpy(), table["start"].to_numpy(), place]
+    bounds = [name for name in (*TIMES, *POSITIONS) if name in table.column_names]
+    order = [*(table[name].to_numpy() for name in reversed(bounds)), place]
     if by:
         order.append(ranks([table[name] for name in by]))
     return table.take(pa.array(np.lexsort(order)))

@@ -12,9 +12,9 @@ import numpy as np
 from slicewise.aggregates.base import Bound
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
+from slicewise.limits import REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.batches import Batch
-from slicewise.slicing.events import LATEST
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
@@ -25,9 +25,8 @@ from slicewise.slicing.triggers import (
     BEGINNING,
     INFINITY,
     Instances,
-    collect,
+    collect_free,
     keep_from,
-    list_free,
     needed_from,
 )
 from slicewise.windows import Window
@@ -72,7 +71,7 @@ class MeasureTrack(FreeTrack):
     def usable(self, column: Column) -> np.ndarray:
         """Which values can be told apart from their neighbours; null and NaN are in no instance."""
         values = column.values
-        reach = float(LATEST)
+        reach = float(REACH)
         if self.settled.dtype.kind == "f":
             # Floats further off than so many steps, or than so many whole numbers, run together.
             steps = min(getattr(p.window, "every", p.window.length) for p in self.windows)
@@ -171,7 +170,7 @@ class MeasureTrack(FreeTrack):
         lows = np.zeros(len(keys), runs.start.dtype)
         lows[begun] = runs.start[runs.offset[keys[begun]]]
         points = (np.maximum(self.reached(low)[keys], lows), self.reached(high)[keys])
-        return collect(list_free, self.runs, self.free.arrays(), keys, *points)
+        return collect_free(self.runs, self.free, keys, *points)
 
     def earliest(self, places: np.ndarray) -> np.ndarray:
         return Track.earliest(self, places)

@@ -33,6 +33,7 @@ from slicewise.slicing.emission import (
     Listed,
     Result,
     answers_of,
+    in_pieces,
     prints_of,
     retractions,
 )
@@ -54,11 +55,13 @@ from slicewise.slicing.quarantine import MOST, Quarantine, checked_most
 from slicewise.slicing.reach import EVER, Reach, limits_of, reach_of
 from slicewise.slicing.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.settings import (
+    POSITIONS,
     RESULT_COLUMNS,
+    TIMES,
     Emit,
     Known,
-    as_lateness,
     check_emit,
+    check_measured,
     check_merging,
     check_results,
     check_window,
@@ -70,8 +73,10 @@ from slicewise.slicing.tracks import (
     Track,
 )
 from slicewise.slicing.triggers import BEGINNING, INFINITY
-from slicewise.times import since_epoch
+from slicewise.spans import Duration
+from slicewise.times import UNITS, Measure, as_length, check_unit, since_epoch
 from slicewise.windows import UserWindow, Window
+from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,8 +114,9 @@ class Operator:
     `ordered=True` events are promised in the order of time, each is its own watermark, and
     `process` returns the results. Events of one key and equal time are ordered by the columns of
     `order`, if there are any (null is the least, NaN the greatest), and then by arrival.
-    `lateness` and times of events are in the units of the time column, microseconds for timestamps;
-    durations such as `"1m"` are microseconds. `merger` names an algorithm of
+    Lengths are durations such as `"1m"` over timestamps, and plain numbers over plain numbers;
+    `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what the numbers of the time column mean, so that
+    durations can be taken there too. `merger` names an algorithm of
     `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's; `store` says whether
     slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`), and
     `partials` where periodic windows cut them; `op.plan` has what was chosen.
@@ -140,6 +146,7 @@ class Operator:
         emit: Emit = "on_close",
         ordered: bool = False,
         order: str | Sequence[str] | None = None,
+        unit: str | None = None,
         merger: str | None = None,
         store: StoreKind | None = None,
         partials: Technique | None = None,
@@ -160,7 +167,17 @@ class Operator:
                 f"so there is nothing for `order` to decide; given: order={order!r}. Leave one of "
                 "them out."
             )
-        self.lateness = as_lateness(lateness)
+        check_unit(unit)
+        if unit is not None and time is None:
+            raise SpanError(
+                "`unit` says what the numbers of the time column mean; without a time column a "
+                f"clock counts microseconds; given: unit={unit!r}. Leave it out."
+            )
+        self.unit = unit
+        said = as_length("lateness", lateness)
+        self.lateness = Measure(time, unit=unit).length("`lateness`", said)
+        # In which unit that is, as windows have one.
+        self.lateness_unit = DURATIONS if isinstance(said, Duration) and unit is None else None
         self.merger = merger
         self.store: StoreKind | None = store
         self.partials: Technique | None = partials
@@ -195,7 +212,7 @@ class Operator:
         self._bounds: list[Bound] = []
         self._combined: bool | None = None  # whether slices are, once there may be some
         for window in [windows] if isinstance(windows, Window) else windows:
-            self._place(window, BEGINNING)
+            self._place(self._counted(window), BEGINNING)
         if not self._windows:
             raise WindowError("An operator needs at least one window; given: none.")
         self._replan()
@@ -207,8 +224,16 @@ class Operator:
         """The windows, in the order in which they were given."""
         return [placed.window for placed in self._windows]
 
-    def _place(self, window: Window, since: Any) -> None:
+    def _counted(self, window: Window) -> Window:
+        """The window in the units of the time column, as far as they are known."""
         check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
+        if self.unit is not None:
+            window = window.counted_in(self.unit)
+        if self.time is not None and self._time_type is not None:
+            check_measured(Measure.of(self.time, self._time_type, self.unit), [window])
+        return window
+
+    def _place(self, window: Window, since: Any) -> None:
         self._taken.add(window.name)
         self._windows.append(Placed(self._next_number, window, since))
         self._next_number += 1
@@ -223,7 +248,7 @@ class Operator:
         """
         from slicewise.slicing.adding import known_from, make_room
 
-        check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
+        window = self._counted(window)
         self._check_reach(window)
         since = known_from(self, window)
         self._guard.begin()
@@ -487,24 +512,26 @@ class Operator:
         """The rows of a table of results, in order."""
         plain = {*self.by, *RESULT_COLUMNS}
         values = [name for name in table.column_names if name not in plain]
+        others = {window.name for window in self._known.others}
         results = []
         for row in pylist(table):
             key: Any = tuple(map(frozen, (row[name] for name in self.by)))
             key = None if not key else key[0] if self._by_one else key
+            apart = POSITIONS[0] in row and row["window"] in others
+            start, end = (row[name] for name in (POSITIONS if apart else TIMES))
             results.append(
                 Result(
                     key,
                     row["window"],
-                    row["start"],
-                    row["end"],
+                    start,
+                    end,
                     {name: row[name] for name in values},
                     row["revision"],
                     row["retracted"],
                 )
             )
         rank = {placed.window.name: number for number, placed in enumerate(self._windows)}
-        results.sort(key=lambda r: (rank[r.window], not r.retracted, r.start, r.end))
-        return results
+        return in_pieces(results, lambda r: (rank[r.window], not r.retracted, r.start, r.end))
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""
@@ -534,10 +561,14 @@ class Operator:
         return self._codes[: len(self._keys)]
 
     def _point(self, watermark: Any) -> int:
+        moment: int | None = None
         if isinstance(watermark, np.datetime64) and not np.isnat(watermark):
-            watermark = int(watermark.astype("M8[us]").astype(np.int64))
-        if isinstance(watermark, dt.datetime) and watermark == watermark:  # NaT is a datetime too
-            return since_epoch(watermark)
+            moment = int(watermark.astype("M8[us]").astype(np.int64))
+        elif isinstance(watermark, dt.datetime) and watermark == watermark:  # NaT is one too
+            moment = since_epoch(watermark)
+        if moment is not None:
+            many, one = UNITS[self.unit or "us"]
+            return -(-moment * one // many)
         number = isinstance(watermark, int | float | np.integer | np.floating)
         if not number or watermark != watermark:
             shown = "NaN" if number else repr(watermark)
@@ -557,7 +588,8 @@ class Operator:
             together = track.closed(low, high)
         if together is not None:
             return [Due([together])] if len(together) else []
-        listed = Listed.of(track, keys, low, high)
+        with self._guard.harmless(WindowError):  # too many of them
+            listed = Listed.of(track, keys, low, high)
         if not len(listed.instances):
             return []
         with self._guard.harmless(Exception):
@@ -568,7 +600,8 @@ class Operator:
 
     def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
-        listed = Listed.of(track, keys, low, high)
+        with self._guard.harmless(WindowError):  # too many of them
+            listed = Listed.of(track, keys, low, high)
         windows = np.array([placed.number for placed in track.windows])
         floors = track.floors(keys, low)
         answers: list[Answers] = []

@@ -215,11 +215,9 @@ def list_last_rows(
                 break
             while p < z and start[p] < mark:
                 p += 1
-            end = p - a + base[code]
-            begin = max(end - length, 0)
-            l = p - (end - begin)
+            l = p - min(length, p - a + base[code])
             if mark > low and start[l] >= since:
-                note(out, count, w, code, begin, end, l, p, mark)
+                note(out, count, w, code, start[l], mark, l, p, mark)
                 count += 1
     return count
 

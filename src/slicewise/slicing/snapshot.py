@@ -33,7 +33,7 @@ from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.intake import bind_to
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
-from slicewise.slicing.memory import FIELDS, Emitted
+from slicewise.slicing.memory import CLOSE, END, FIELDS, KEY, START, WINDOW, Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plain import pack, unpack
 from slicewise.slicing.runs import Runs, of_keys
@@ -42,7 +42,8 @@ from slicewise.slicing.tracks import Placed, RowTrack, Track
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.slicing.user_rows import Progress, UserRows
 from slicewise.slicing.waiting_blob import get_waiting, put_waiting
-from slicewise.windows import Window
+from slicewise.spans import Duration
+from slicewise.windows import RowsEveryTime, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
 SETTINGS = (
-    *("time", "lateness", "emit", "ordered", "order"),
+    *("time", "unit", "emit", "ordered", "order"),
     *("merger", "store", "partials", "max_late"),
 )
 COUNTERS = ("watermark", "_newest", "_next_number")
@@ -76,6 +77,8 @@ def snapshot(op: Operator) -> bytes:
         "aggs": [aggregate_described(aggregate) for aggregate in op.aggs],
         "by": op.by[0] if op._by_one else list(op.by),
         **{name: getattr(op, name) for name in SETTINGS},
+        "lateness": op.lateness,
+        "lateness_unit": op.lateness_unit,
         "clock": op.time is None and op._clock is not wall_clock,
         "counters": {name: getattr(op, name) for name in COUNTERS},
         "stats": asdict(op.stats),
@@ -133,6 +136,8 @@ def _restored(
             "`restore` again with `clock=...`."
         )
     described = [one["window"] for one in header["windows"]]
+    unit, lateness = header.get("unit"), header["lateness"]
+    windows = counted_in(unit, windows)
     found = chosen(
         "windows", described, windows, window_described, window_of, _window_name, trusted=trusted
     )
@@ -145,6 +150,7 @@ def _restored(
         aggs=defined,
         by=header["by"] or None,
         clock=clock,
+        lateness=Duration(lateness) if lateness and header.get("lateness_unit") else lateness,
         **{name: header[name] for name in SETTINGS if name in header},  # older ones have fewer
     )
     op._windows = [
@@ -162,7 +168,33 @@ def _restored(
         for track, node in zip(tracks, header["tracks"], strict=True):
             _get_track(track, node, len(op._keys), source)
         get_events(op, source)
+        say_times(op, header)
     return op
+
+
+def say_times(op: Operator, header: dict[str, Any]) -> None:
+    """Name emitted instances of the last rows by their times; they had row positions once.
+
+    Snapshots from before that do not say the unit of times either.
+    """
+    if "unit" in header:
+        return
+    entries = op._emitted.entries.copy()
+    for track in op._tracks.values():
+        numbers = [p.number for p in track.windows if isinstance(p.window, RowsEveryTime)]
+        mine = np.flatnonzero(np.isin(entries[WINDOW], numbers))
+        if len(mine):
+            entries[START, mine] = track.times_at(entries[KEY, mine], entries[START, mine])
+            entries[END, mine] = entries[CLOSE, mine]
+    op._emitted.load(entries)
+
+
+def counted_in(unit: str | None, windows: Any) -> Any:
+    """Windows that are given again, in the unit in which a snapshot says them."""
+    if unit is None or windows is None:
+        return windows
+    given = [windows] if isinstance(windows, Window) else windows
+    return [window.counted_in(unit) for window in given]
 
 
 def combined_of(header: dict[str, Any]) -> bool | None:

@@ -41,9 +41,9 @@ from slicewise.slicing.triggers import (
     FreeWindows,
     Instances,
     collect,
+    collect_free,
     keep_from,
     keep_sessions,
-    list_free,
     list_sessions,
 )
 from slicewise.windows import (
@@ -201,6 +201,17 @@ class Track(ABC):
         found: np.ndarray = self.runs.first[self.runs.slot[places]]
         return found
 
+    def times_at(self, keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """The times of rows by their positions, for tracks whose slices are rows.
+
+        Rows that are gone have the time of the first one that is left.
+        """
+        runs = self.runs
+        there = np.clip(positions - runs.base[keys], 0, np.maximum(runs.size[keys] - 1, 0))
+        places = np.minimum(runs.offset[keys] + there, max(len(runs.start) - 1, 0))
+        found: np.ndarray = runs.start[places] if len(runs.start) else positions
+        return found
+
     def evict(self, point: int) -> None:
         """Drop the slices of which every instance is complete at `point`."""
         # Looking at every key pays only when there is enough to be found.
@@ -317,7 +328,7 @@ class SessionTrack(Track):
         if not len(self.free.numbers):
             return sessions
         points = (np.array([low]), np.array([high]))
-        free = collect(list_free, self.runs, self.free.arrays(), keys, *points)
+        free = collect_free(self.runs, self.free, keys, *points)
         return Instances.concatenate([free, sessions])
 
     def needed(self, point: int) -> np.ndarray:
@@ -396,7 +407,7 @@ class RowTrack(Track):
         found = []
         if len(self.free.numbers):
             points = (np.array([low]), np.array([high]))
-            found.append(collect(list_free, self.runs, self.free.arrays(), keys, *points))
+            found.append(collect_free(self.runs, self.free, keys, *points))
         for placed in self.windows:
             listing = self._calls(placed)
             if listing is not None:

@@ -26,13 +26,13 @@ from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.reach import reach_of
-from slicewise.slicing.settings import measures_other
+from slicewise.slicing.settings import check_measured
 from slicewise.spark import native, series
 from slicewise.spark.frames import (
     Frame,
     arrow_schema,
     arrow_types,
-    bounds_type,
+    bounds_types,
     check_keys,
     check_time,
     checked,
@@ -44,8 +44,9 @@ from slicewise.spark.frames import (
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.sending import map_in_arrow
-from slicewise.spark.slices import HEAD, CombineSlices, MergeSlices
+from slicewise.spark.slices import CombineSlices, MergeSlices
 from slicewise.spark.states import PART, SLICE, key_names, state_names, state_type
+from slicewise.spark.stream import check_settings
 from slicewise.windows import Fixed, Periodic, Window
 
 if TYPE_CHECKING:
@@ -71,10 +72,18 @@ class Windowed:
         windows: Window | Sequence[Window],
         aggs: Aggregate | Sequence[Aggregate],
         order: str | Sequence[str] | None = None,
+        unit: str | None = None,
     ) -> Windowed:
         """The query, checked as far as it can be without a job."""
         # An operator checks windows and aggregates, and has no use for the DataFrame yet.
-        operator = Operator(windows=windows, aggs=aggs, time=time, by=by, emit="final")  # type: ignore[arg-type]  # one alone is taken too
+        operator = Operator(
+            windows=windows,  # type: ignore[arg-type]  # one alone is taken too
+            aggs=aggs,  # type: ignore[arg-type]
+            time=time,
+            by=by,
+            emit="final",
+            unit=unit,
+        )
         keys = names_of(by)
         read = [window.reads for window in operator.windows]
         needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
@@ -94,7 +103,8 @@ class Windowed:
         types = arrow_types(frame, columns)
         check_window_columns(operator.windows, types.__getitem__)
         ties = tie_breakers(frame, decides, columns, {*keys, time}) if depends else ()
-        query = Query.of(operator.windows, operator.aggs, time, keys, types, ties)
+        query = Query.of(operator.windows, operator.aggs, time, keys, types, ties, unit)
+        check_measured(query.measure, query.windows)
         return Windowed(frame, query, columns)
 
     @cached_property
@@ -175,12 +185,12 @@ class Windowed:
         from pyspark.sql.types import StringType, StructField, StructType
 
         query = self.query
-        timed = not any(measures_other(window) for window in query.windows)
-        bound = spark_type("start", bounds_type(self.frame, query.time, query.windows, timed=timed))
+        bounds = bounds_types(query.time, query.windows, query.types)
+        mixed = len(bounds) > 2  # then each row says only what its window measures
         fields = [StructField(name, self.frame.schema[name].dataType) for name in query.by]
         # Spark looks for nulls, row by row, in every column that may have some.
         fields.append(StructField("window", StringType(), nullable=False))
-        fields += [StructField(name, bound, nullable=False) for name in ("start", "end")]
+        fields += [StructField(n, spark_type(n, kind), mixed) for n, kind in bounds.items()]
         kinds = result_types(self.bounds, query.types)
         fields += [
             StructField(agg.output, spark_type(agg.output, kind), self._nullable(made))
@@ -194,7 +204,8 @@ class Windowed:
         from pyspark.sql.types import StructField, StructType
 
         results = [f"value_{n}" for n in range(len(self.query.aggs))]
-        names = [*key_names(self.query.by), *HEAD, *results]
+        bounds = bounds_types(self.query.time, self.query.windows, self.query.types)
+        names = [*key_names(self.query.by), "window", *bounds, *results]
         return StructType(
             [
                 StructField(name, field.dataType, field.nullable)
@@ -295,6 +306,11 @@ def windowed(
     windows: Any,
     aggs: Any,
     order: str | Sequence[str] | None = None,
+    lateness: Any,
+    unit: str | None,
+    more: tuple[Any, ...],
 ) -> Any:
     """The aggregates of every window instance of every key; see `sw.windowed`."""
-    return Windowed.of(frame, by, time, windows, aggs, order).run()
+    asked = Windowed.of(frame, by, time, windows, aggs, order, unit)
+    check_settings(asked.query.measure, more, lateness)
+    return asked.run()

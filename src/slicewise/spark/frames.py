@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import ColumnError, ColumnTypeError
-from slicewise.slicing.events import LATEST
-from slicewise.slicing.measures import measure_dtype
+from slicewise.limits import REACH
+from slicewise.slicing.output import position_type
 from slicewise.slicing.reach import EVER, Reach
+from slicewise.slicing.settings import POSITIONS, TIMES
 from slicewise.spark import compat
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
@@ -236,9 +237,9 @@ def microseconds(frame: Frame, name: str) -> Column:
         return F.unix_date(column).cast("bigint") * DAY
     if isinstance(kind, T.IntegralType):
         whole = column.cast("bigint")
-        return F.when((whole > -LATEST) & (whole < LATEST), whole)
+        return F.when((whole > -REACH) & (whole < REACH), whole)
     if isinstance(kind, T.FloatType | T.DoubleType):
-        usable = (F.abs(column) < float(LATEST)) & (F.floor(column).cast("double") == column)
+        usable = (F.abs(column) < float(REACH)) & (F.floor(column).cast("double") == column)
         return F.when(usable, column.cast("bigint"))
     raise time_error(name, kind)
 
@@ -293,18 +294,19 @@ def tie_breakers(
     return tuple(dict.fromkeys([*order, *own]))
 
 
-def bounds_type(frame: Frame, time: str, windows: Sequence[Window], *, timed: bool) -> pa.DataType:
-    """The type of `start` and `end`: that of the time column when all windows measure time."""
+def bounds_types(
+    time: str, windows: Sequence[Window], types: Mapping[str, pa.DataType]
+) -> dict[str, pa.DataType]:
+    """The columns that have the bounds of instances, and their types."""
     import pyarrow as pa
 
-    kind = arrow_types(frame, [time])[time]
-    if timed and pa.types.is_temporal(kind):
-        return pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
-    for window in windows:
-        axis = getattr(window, "axis", None)
-        if axis is not None and measure_dtype(arrow_types(frame, [axis])[axis], [window]) == "f8":
-            return pa.float64()
-    return pa.int64()
+    kind, others = types[time], [window for window in windows if not window.timed]
+    number = position_type(others, types)
+    if not pa.types.is_temporal(kind) or len(others) == len(windows):
+        return dict.fromkeys(TIMES, number)
+    moment = pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
+    found = dict.fromkeys(TIMES, moment)
+    return found | dict.fromkeys(POSITIONS, number) if others else found
 
 
 def joined(batches: Iterable[pa.RecordBatch], most: int | None = None) -> Iterator[pa.Table]:

@@ -15,6 +15,7 @@ from slicewise.aggregates.base import Aggregate, Bound, bound_columns
 from slicewise.codegen.methods import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, CapabilityError, ColumnTypeError
 from slicewise.spark.frames import unused
+from slicewise.times import Measure
 from slicewise.verbs import listed
 from slicewise.windows import Window
 
@@ -37,6 +38,7 @@ class Query:
     types: dict[str, pa.DataType]
     definitions: tuple[Definition | None, ...]
     order: tuple[str, ...] = ()
+    unit: str | None = None
 
     @staticmethod
     def of(
@@ -46,12 +48,20 @@ class Query:
         by: Sequence[str],
         types: dict[str, pa.DataType],
         order: Sequence[str] = (),
+        unit: str | None = None,
     ) -> Query:
         """The query, with its aggregates tried on the types of their columns."""
         definitions = tuple(
             definition(agg, input_types(agg, types)) if is_own(agg) else None for agg in aggs
         )
-        return Query(tuple(windows), tuple(aggs), time, tuple(by), types, definitions, tuple(order))
+        return Query(
+            tuple(windows), tuple(aggs), time, tuple(by), types, definitions, tuple(order), unit
+        )
+
+    @property
+    def measure(self) -> Measure:
+        """What lengths of time mean beside the time column."""
+        return Measure.of(self.time, self.types[self.time], self.unit)
 
     def bounds(self) -> list[Bound]:
         """The aggregates bound to the types of their columns."""

@@ -26,7 +26,7 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.grouping import encode
-from slicewise.slicing.events import LATEST
+from slicewise.limits import REACH
 from slicewise.slicing.events import names as names_of
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
@@ -49,6 +49,7 @@ from slicewise.spark.frames import (
 )
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.sending import map_in_arrow
+from slicewise.spark.stream import check_settings
 from slicewise.spark.workers import in_worker
 from slicewise.times import Times, times_of
 from slicewise.trailing import length_of, rolling_columns
@@ -83,6 +84,7 @@ class Rolling:
         over: Any,
         aggs: Any,
         order: str | Sequence[str] | None = None,
+        unit: str | None = None,
     ) -> Rolling:
         """The query, checked as far as it can be without a job."""
         spans = [as_span(one) for one in listed(over)]
@@ -100,7 +102,7 @@ class Rolling:
         ties: tuple[str, ...] = ()
         if not all(a.commutative for a in chosen) or any(isinstance(s, Rows) for s in spans):
             ties = tie_breakers(frame, decides, frame.columns, {*keys, time})
-        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns), ties)
+        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns), ties, unit)
         for span in spans:
             length_of(span, no_times(query))  # refuses what has no meaning
         return Rolling(frame, query, tuple(spans))
@@ -141,7 +143,7 @@ class Rolling:
         The rows that a number of rows reaches back to may be anywhere, so then keys stay whole.
         """
         length = SPANS_PER_RANGE * self.reach
-        if any(isinstance(span, Rows) for span in self.spans) or length >= LATEST:
+        if any(isinstance(span, Rows) for span in self.spans) or length >= REACH:
             return None
         return length
 
@@ -203,16 +205,21 @@ def rolling(
     over: Any,
     aggs: Any,
     order: str | Sequence[str] | None = None,
+    unit: str | None,
+    more: tuple[Any, ...],
 ) -> Any:
     """The rows with a column for each aggregate and span; see `sw.rolling`."""
-    return Rolling.of(frame, by, time, over, aggs, order).run()
+    asked = Rolling.of(frame, by, time, over, aggs, order, unit)
+    check_settings(asked.query.measure, more)
+    return asked.run()
 
 
 def no_times(query: Query) -> Times:
     """No times of the type of the time column: they know the unit of its spans."""
     import pyarrow as pa
 
-    return times_of(Column.from_arrow(pa.array([], query.types[query.time])), query.time)
+    nothing = Column.from_arrow(pa.array([], query.types[query.time]))
+    return times_of(nothing, query.time, query.unit)
 
 
 def outputs(aggs: Sequence[Aggregate], spans: Sequence[Span]) -> list[str]:
@@ -337,7 +344,7 @@ class SortedRows:
 
         self.table, self.task = table, task
         name, size = task.query.time, table.num_rows
-        self.times = times_of(Column.from_arrow(table.column(name)), name)
+        self.times = times_of(Column.from_arrow(table.column(name)), name, task.query.unit)
         self.moments, self.own = self.times.values, np.ones(size, np.bool_)
         keys = [table.column(key) for key in task.query.by]
         codes, _ = encode(keys)
