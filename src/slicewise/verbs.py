@@ -156,8 +156,10 @@ def windowed(
     `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what plain numbers mean, so that durations can be
     taken there too.
 
-    `start` and `end` are times like the time column when all windows measure time; otherwise they
-    are numbers. A row without a usable time is in no window; a `BadRowsWarning` says how many.
+    `start` and `end` are times like the time column where windows measure time. Windows over rows
+    or an advancing column have numbers there; beside windows of timestamps and the like they have
+    them in `start_position` and `end_position`, columns that follow `end` then. A row without a
+    usable time is in no window; a `BadRowsWarning` says how many.
 
     `order` is a column, or several, that orders events of equal time, where order matters: null is
     the least and NaN the greatest. Events that agree in it, or all of equal time without it, are

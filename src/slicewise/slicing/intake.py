@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.aggregates.base import Bound, bound_columns
+from slicewise.aggregates.laws import check_first_run
 from slicewise.names import missed_name
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import Batch, events_of
@@ -18,7 +19,7 @@ from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.parting import part
 from slicewise.slicing.reach import within
-from slicewise.slicing.settings import check_measured, guessed, skips_null
+from slicewise.slicing.settings import check_measured, guessed
 from slicewise.slicing.tracks import Track
 from slicewise.slicing.triggers import INFINITY
 from slicewise.times import Measure, Parsed, parsed
@@ -72,6 +73,7 @@ def bind(op: Operator, columns: Columns) -> None:
         kind = known.setdefault(name, given)
         if given != kind:
             columns.put(name, fitted(columns[name], kind, name))
+    check_first_run(op.aggs, columns)
 
 
 def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
@@ -99,7 +101,7 @@ def _learn(op: Operator, columns: Columns) -> None:
 
     found = {name: columns.type_of(name) for name in op._untyped if name in columns}
     found = {name: kind for name, kind in found.items() if not pa.types.is_null(kind)}
-    if not found or not all(skips_null(found, aggregate) for aggregate in op.aggs):
+    if not found:
         return
     types = {**(op._types or {}), **found}
     bounds = _bound(op, types)
