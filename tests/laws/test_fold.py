@@ -61,10 +61,11 @@ def the_answer(made: dict[str, Any], script: list[Step]) -> dict[Any, dict[str, 
     emissions: list[Any] = []
     rows: list[Any] = []
     in_time = True
-    for verb, given_ in script:
-        if verb == "advance":
-            emissions += oracle.advance(given_)
+    for step in script:
+        if step[0] == "advance":
+            emissions += oracle.advance(step[1])
             continue
+        given_ = step[1]
         rows += given_
         in_time &= all(row["t"] >= oracle.watermark - made["lateness"] for row in given_)
         emissions += oracle.process(given_)

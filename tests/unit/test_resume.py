@@ -50,7 +50,7 @@ def resumed(op: sw.Operator, before: sw.Operator) -> sw.Operator:
     return resume(op, before.snapshot(), TYPES)
 
 
-def do(op: sw.Operator, step: Step) -> list[Any]:
+def do(op: Any, step: Step) -> list[Any]:
     """The results of a step; events have the types that a table would give them."""
     if step[0] == "advance":
         return op.advance(step[1])
@@ -169,7 +169,7 @@ def _identity(result: Any) -> tuple[Any, ...]:
     parts=cut_steps(),
 )
 def test_lateness_may_change_and_what_was_too_late_stays_so(
-    data: st.DataObject, emit: str, lateness: tuple[int, int], parts: Any
+    data: st.DataObject, emit: Any, lateness: tuple[int, int], parts: Any
 ) -> None:
     defined = data.draw(windows(tuple(KINDS) if emit == "final" else NOT_ONES_OWN))
     op = operator(defined, COMMUTING, emit, lateness[0])

@@ -177,7 +177,8 @@ class Intake:
         """The events that count for any window."""
         if self.wanted is None or not self.shares:
             return self.wanted
-        return np.logical_or.reduce([self.wanted, *self.shares.values()])
+        found: np.ndarray = np.logical_or.reduce([self.wanted, *self.shares.values()])
+        return found
 
     def share(self, events: Batch, track: Track) -> Batch | None:
         """What a track takes of a batch of all that count, if it takes anything."""

@@ -142,7 +142,9 @@ class Track(ABC):
 
     def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
         """Which late events go into slices, given what the windows make of them."""
-        return np.logical_or.reduce([verdicts[placed.number].took for placed in self.windows])
+        taken = [verdicts[placed.number].took for placed in self.windows]
+        found: np.ndarray = np.logical_or.reduce(taken)
+        return found
 
     @property
     def parts(self) -> bool:
