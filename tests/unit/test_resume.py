@@ -53,7 +53,8 @@ def resumed(op: sw.Operator, before: sw.Operator) -> sw.Operator:
 def do(op: Any, step: Step) -> list[Any]:
     """The results of a step; events have the types that a table would give them."""
     if step[0] == "advance":
-        return op.advance(step[1])
+        results: list[Any] = op.advance(step[1])
+        return results
     op.process(pa.Table.from_pylist(step[1], pa.schema(list(TYPES.items()))))
     return []
 
