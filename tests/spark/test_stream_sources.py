@@ -35,8 +35,8 @@ def test_lines_that_cannot_be_parsed_are_handed_out_and_the_stream_goes_on(
     ran = run(stream, tmp_path / "state")
     dropped = [row["late"] for row in ran.rows if row["window"] is None]
     assert sorted(dropped, key=lambda row: row["id"] or 0) == [
-        {"k": None, "t": None, "x": None, "id": None},
-        {"k": "a", "t": None, "x": 2, "id": 2},
+        {"k": None, "t": None, "x": None, "id": None, "missed": None},
+        {"k": "a", "t": None, "x": 2, "id": 2, "missed": None},
     ]
     assert [m["bad"] for m in ran.metrics] == [2]
     assert fold(emitted(drained(tmp_path / "state"))) == {
@@ -148,8 +148,8 @@ def test_compiled_code_that_raises_for_one_key_stops_nothing_and_metrics_say_wha
         for metrics, counts in zip(
             ran.metrics,
             (
-                {"events": 5, "late": 0, "bad": 1, "failed": 0, "slices": 3},
-                {"events": 1, "late": 0, "bad": 0, "failed": 1, "slices": 1},
+                {"events": 5, "late": 0, "late_partly": 0, "bad": 1, "failed": 0, "slices": 3},
+                {"events": 1, "late": 0, "late_partly": 0, "bad": 0, "failed": 1, "slices": 1},
             ),
             strict=True,
         )
