@@ -152,8 +152,9 @@ def list_counted(
                     r += 1
                 close = last[slot[r - 1]] + 1
                 # An end that parts no slices any more was passed before.
-                if end != (start[r] if r < z else seen[code]):
-                    k += 1
+                edge = start[r] if r < z else seen[code]
+                if end != edge:
+                    k = max(k + 1, -((length - edge) // every))
                     continue
                 if close > high:
                     break

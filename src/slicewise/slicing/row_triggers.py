@@ -217,7 +217,7 @@ def list_last_rows(
                 p += 1
             end = p - a + base[code]
             begin = max(end - length, 0)
-            l = p - (end - begin)
+            l = max(p - (end - begin), a)
             if mark > low and start[l] >= since:
                 note(out, count, w, code, begin, end, l, p, mark)
                 count += 1
