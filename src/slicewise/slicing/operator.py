@@ -312,6 +312,8 @@ class Operator:
         with self._guard.harmless(pa.ArrowException):
             self._guard.begin()
             keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
+        for track in self._tracks.values():
+            track.know(len(self._keys))  # also those whose events are all left out
         self._stats.events += size
         wanted = wanted_of(self, given, usable, columns)
         times, low, high = given.values, given.low, given.high
@@ -325,8 +327,6 @@ class Operator:
         arrival = self._stats.events - size
         ordered = given.ordered and wanted is None
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
-        for track in self._tracks.values():
-            track.know(len(self._keys))
         for track in self._takers:
             if isinstance(track, OrderTrack):
                 plain = self._plain(events)
