@@ -30,6 +30,7 @@ op = sw.Operator(
     ],
     time="t",
     by="key",
+    unit="us",
 )
 n = 1000
 t = np.arange(n) * 100_000

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import warnings
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,9 @@ def show(query: Any, progress: Progress, bar: Any) -> None:
 
 def show_results(results: DataFrame, console: Console) -> None:
     """The instances of each window in which the speed varied most, a table each."""
-    liveliest = Window.partitionBy("window").orderBy(F.desc("spread"), "sensor", "start")
+    liveliest = Window.partitionBy("window").orderBy(
+        F.desc("spread"), "sensor", "start", "start_position"
+    )
     ranked = results.withColumn("rank", F.row_number().over(liveliest))
     rows = ranked.where(f"rank <= {SHOWN}").orderBy("rank").collect()
     for window in QUERY["windows"]:
@@ -146,7 +148,10 @@ def show_results(results: DataFrame, console: Console) -> None:
         for name in ("sensor", "start", "end", *HEADINGS):
             table.add_column(name, justify="right", no_wrap=True)
         for row in found:
-            bounds = [clock(x) if timed else f"{x:,}" for x in (row.start, row.end)]
+            if timed:
+                bounds = [clock(row.start), clock(row.end)]
+            else:
+                bounds = [f"{x:,}" for x in (row.start_position, row.end_position)]
             values = [
                 "-" if row[agg] is None else form.format(row[agg])
                 for agg, form in HEADINGS.values()
@@ -155,18 +160,19 @@ def show_results(results: DataFrame, console: Console) -> None:
         console.print(table if found else f"{window.name}: no instance is complete yet.")
 
 
-def clock(microseconds: int) -> str:
-    """Minutes and seconds since the kick-off."""
-    since = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds) - KICK_OFF
+def clock(moment: datetime) -> str:
+    """Minutes and seconds since the kick-off; Spark gives moments on the clock of this machine."""
+    since = moment.astimezone(UTC) - KICK_OFF
     minutes, seconds = divmod(since.total_seconds(), 60)
     return f"{minutes:.0f}:{seconds:05.2f}"
 
 
 def agreed(streamed: DataFrame, batch: DataFrame) -> int:
     """How many rows both have; sums of floats may differ in their last digits."""
-    keys = ["sensor", "window", "start", "end"]
+    keys = ["sensor", "window", "start", "end", "start_position", "end_position"]
+    equal = [F.col(f"s.{key}").eqNullSafe(F.col(f"b.{key}")) for key in keys]
     values = [agg.output for agg in QUERY["aggs"]]
-    both = streamed.alias("s").join(batch.alias("b"), keys, "full").cache()
+    both = streamed.alias("s").join(batch.alias("b"), equal, "full").cache()
     same = F.col("s.count").isNotNull() & F.col("b.count").isNotNull()
     for ours, theirs in ((F.col(f"s.{value}"), F.col(f"b.{value}")) for value in values):
         near = F.abs(ours - theirs) <= 1e-9 * (1 + F.abs(theirs))

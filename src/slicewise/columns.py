@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PIECE = 1 << 16  # values that are turned into Python's at a time
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
@@ -124,10 +126,13 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     >>> python_values(pa.array([0, 600_000_000_000], pa.timestamp("s")))
     [datetime.datetime(1970, 1, 1, 0, 0), '20983-02-20T10:40:00']
     """
-    try:
-        found: list[Any] = array.to_pylist()
-    except (ValueError, OverflowError):
-        found = [_readable(value) for value in array]
+    found: list[Any] = []
+    for begin in range(0, len(array), PIECE):  # Ctrl-C is heard between them
+        piece = array.slice(begin, PIECE)
+        try:
+            found += piece.to_pylist()
+        except (ValueError, OverflowError):
+            found += [_readable(value) for value in piece]
     return found
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 INSTANCE = ("window", "start", "end")
+# The bounds of windows that do not measure time, where others measure moments.
+POSITIONS = ("start_position", "end_position")
 REVISION = ("revision", "retracted")
 LATE = "late"
 
@@ -27,9 +29,10 @@ LATE = "late"
 class Layout:
     """Which columns of emitted rows say what.
 
-    `identity` names an instance: the keys, `window`, `start` and `end`. `columns` are those of the
-    answer, in order. `revised` tells whether rows carry `revision` and `retracted`; those of
-    `emit="final"` do not. `late` tells whether dropped events are among the rows.
+    `identity` names an instance: the keys, `window`, `start` and `end`, and `start_position` and
+    `end_position` where there are such columns. `columns` are those of the answer, in order.
+    `revised` tells whether rows carry `revision` and `retracted`; those of `emit="final"` do not.
+    `late` tells whether dropped events are among the rows.
     """
 
     identity: tuple[str, ...]
@@ -46,12 +49,13 @@ class Layout:
         check_columns(names, keys)
         apart = {*(REVISION if revised else ()), *([LATE] if late else ())}
         columns = tuple(name for name in names if name not in apart)
-        return Layout((*keys, *INSTANCE), columns, revised, late)
+        positions = [name for name in POSITIONS if name in names]
+        return Layout((*keys, *INSTANCE, *positions), columns, revised, late)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The key columns."""
-        return self.identity[: -len(INSTANCE)]
+        return self.identity[: self.identity.index(INSTANCE[0])]
 
     @property
     def values(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Spans: how long a window is, in time, in rows, or in units of an advancing column.
 
-A span is written as a text (`"10m"`, `"1h30m"`), a `timedelta`, a plain int in raw units of the
-time column, `rows(100)`, or `units(5, on="km")`. Each becomes a small frozen value here, checked
-when it is built.
+A span is written as a text (`"10m"`, `"1h30m"`), a `timedelta`, a plain int in units of a time
+column of numbers, `rows(100)`, or `units(5, on="km")`. Each becomes a small frozen value here,
+checked when it is built.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from slicewise.errors import SpanError
+from slicewise.limits import REACH
 
 # Months and years are missing on purpose: they have no fixed length.
 MICROSECONDS = {
@@ -31,7 +32,6 @@ MICROSECONDS = {
     "µs": 1,
 }
 CANONICAL = ("w", "d", "h", "m", "s", "ms", "us")
-LONGEST = 2**63 - 1
 
 _PART = re.compile(r"(\d+)\s*([a-zµ]+)\s*")
 _TEXT = re.compile(rf"\s*(?:{_PART.pattern})+")
@@ -57,7 +57,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """A length in raw units of the time column; microseconds when that holds timestamps."""
+    """A length in units of a time column that holds plain numbers."""
 
     count: int
 
@@ -216,5 +216,8 @@ def _whole(given: Any, what: str) -> int:
 def _check_positive(count: int | float, shown: str) -> None:
     if count <= 0:
         raise SpanError(f"A span must be longer than nothing; given: {shown}.")
-    if count > LONGEST:
-        raise SpanError(f"A span must fit 64 bits; given: {shown}, more than {LONGEST}.")
+    if count >= REACH:
+        raise SpanError(
+            f"A span must be below 2**61, or its sum with a time would not fit 64 bits; given: "
+            f"{shown}."
+        )

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
 from slicewise.errors import (
@@ -17,7 +19,7 @@ from slicewise.errors import (
     WindowError,
 )
 from slicewise.spans import span as as_span
-from slicewise.times import times_of
+from slicewise.times import Measure, as_length, times_of, unusable
 from slicewise.windows import Window
 
 Data = TypeVar("Data")
@@ -30,22 +32,28 @@ def rolling(
     time: str,
     over: Any,
     aggs: Aggregate | Sequence[Aggregate],
+    order: str | Sequence[str] | None = None,
     watermark: Any = None,
     buckets: int | None = None,
     keep_late: bool = False,
     max_ahead: Any = "1d",
+    metrics: str = "slicewise",
+    unit: str | None = None,
 ) -> Data:
     """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
 
     A row sees the rows of its own key (`by`, one column or several; null is a key like any other)
     whose time is in the span that ends with its own time, among them all rows of the very same
     time. `sw.rows(n)` is the last `n` rows of the key in the order of (time, arrival), ending with
-    the row itself. Rows may come in any order and stay in it. A row without a time gets nulls and
-    is in nobody's window.
+    the row itself. Rows may come in any order and stay in it. A row without a usable time gets
+    nulls and is in nobody's window; if it has one, such as half a unit or infinity, a
+    `BadRowsWarning` says how many there are. `order` is a column, or several, that orders rows of
+    equal time, as in `sw.windowed`.
 
-    `over` is a span or a list of spans: a text (`"10m"`), a `timedelta`, a whole number in units
-    of the time column (microseconds for timestamps), or `sw.rows(n)`. The new columns are
-    called `<output of the aggregate>_<span>`.
+    `over` is a span or a list of spans: over timestamps a duration (`"10m"`, a `timedelta`), over
+    plain numbers a whole number of their units, or `sw.rows(n)`. `unit` (`"s"`, `"ms"`, `"us"` or
+    `"ns"`) says what plain numbers mean, so that durations can be taken there too. The new columns
+    are called `<output of the aggregate>_<span>`.
 
     On a streaming DataFrame each row comes out once the watermark, which is `watermark` behind the
     newest event, has passed it; this and the other arguments are those of `sw.windowed` on a
@@ -60,16 +68,13 @@ def rolling(
     if is_spark(data):
         from slicewise.spark.rolling import rolling as bounded
         from slicewise.spark.rolling_stream import rolling_stream
-        from slicewise.spark.stream import Settings
 
-        query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs}
+        query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order}
+        query |= {"unit": unit, "more": (watermark, max_ahead, buckets, keep_late, metrics)}
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = rolling_stream(
-                data, **query, more=(watermark, max_ahead, buckets, keep_late)
-            )
+            answered = rolling_stream(data, **query)
         else:
-            Settings.of(watermark, max_ahead, buckets, keep_late)  # refuses what no stream takes
             answered = bounded(data, **query)
         return answered
     from slicewise.tables import table_of
@@ -80,22 +85,45 @@ def rolling(
     if not spans:
         raise SpanError("`rolling` needs at least one span in `over`; given: none.")
     keys = [] if by is None else listed(by)
-    check_columns(table.names, [*keys, time, *(name for agg in chosen for name in agg.columns)])
+    decides = [] if order is None else listed(order)
+    read = (name for agg in chosen for name in agg.columns)
+    check_columns(table.names, [*keys, time, *read, *decides])
     outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
     check_outputs(outputs, table.names)
     used = dict.fromkeys(name for agg in chosen for name in agg.columns)
+    from slicewise.ranks import ranks
     from slicewise.trailing import rolling_columns
 
     free: list[Any] = []
+    arrows = {name: table.arrow(name) for name in (*keys, *decides)}
+    columns = {name: table.column(name) for name in (time, *used)}
+    places: Any = None
+    if decides:
+        # What comes first here comes first among rows of one time.
+        places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
+        arrows = {name: array.take(places) for name, array in arrows.items()}
+        columns = {name: column.take(places) for name, column in columns.items()}
+    times = times_of(columns[time], time, unit)
     results = rolling_columns(
-        [table.arrow(key) for key in keys],
-        times_of(table.column(time), time),
-        {name: table.column(name) for name in used},
+        [arrows[key] for key in keys],
+        times,
+        {name: columns[name] for name in used},
         spans,
         chosen,
         free,
         nan_is_null=table.nan_is_null,
     )
+    bad = unusable(columns[time], times.valid)
+    if bad:
+        warnings.warn(
+            f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
+            "of range): their results are null, and they are in no window. Round or filter them.",
+            BadRowsWarning,
+            stacklevel=2,
+        )
+    if places is not None:
+        back = np.argsort(places)
+        results = [column.take(back) for column in results]
     like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
     made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
     return made
@@ -108,12 +136,15 @@ def windowed(
     time: str,
     windows: Window | Sequence[Window],
     aggs: Aggregate | Sequence[Aggregate],
+    order: str | Sequence[str] | None = None,
     watermark: Any = None,
     lateness: Any = 0,
     emit: str | None = None,
     buckets: int | None = None,
     keep_late: bool = False,
     max_ahead: Any = "1d",
+    metrics: str = "slicewise",
+    unit: str | None = None,
 ) -> Data:
     """The aggregates of every window instance: one row each, in a new table of the same kind.
 
@@ -121,8 +152,19 @@ def windowed(
     are in the order of keys (null before the others), windows as given, start and end. All windows
     of all kinds are answered in one pass over the rows, which may come in any order.
 
-    `start` and `end` are times like the time column when all windows measure time; otherwise they
-    are numbers. A row without a usable time is in no window; a `BadRowsWarning` says how many.
+    Windows over timestamps have durations as lengths, windows over plain numbers plain numbers;
+    `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what plain numbers mean, so that durations can be
+    taken there too.
+
+    `start` and `end` are times like the time column where windows measure time. Windows over rows
+    or an advancing column have numbers there; beside windows of timestamps and the like they have
+    them in `start_position` and `end_position`, columns that follow `end` then. A row without a
+    usable time is in no window; a `BadRowsWarning` says how many.
+
+    `order` is a column, or several, that orders events of equal time, where order matters: null is
+    the least and NaN the greatest. Events that agree in it, or all of equal time without it, are
+    in the order of the table. A DataFrame of Spark has none, so there the values of the columns
+    that the query reads decide: `sw.rolling` reads all of them.
 
     A table is a stream whose watermark ends at infinity, so the other arguments change nothing
     there: they are for streams, and taken so that one definition runs on both. On a streaming
@@ -130,7 +172,8 @@ def windowed(
     the time column says, and one of them must be given; events up to `lateness` below it still
     count; `emit` is `"on_close"` (default), `"final"` or `"on_update"`. `keep_late` hands out
     dropped events in a column `late`; an event further ahead of the clock than `max_ahead` is one
-    of them. Keys are kept in so many `buckets`, by default one per shuffle partition.
+    of them. Keys are kept in so many `buckets`, by default one per shuffle partition. What it did
+    is reported under the name `metrics`.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
@@ -146,17 +189,16 @@ def windowed(
     """
     if is_spark(data):
         from slicewise.spark.batch import windowed as bounded
-        from slicewise.spark.stream import Settings
         from slicewise.spark.windowed_stream import windowed_stream
 
         check_streaming(emit, lateness)
         query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
+        query |= {"order": order, "lateness": lateness, "unit": unit}
+        query["more"] = (watermark, max_ahead, buckets, keep_late, metrics)
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            settings = (watermark, max_ahead, buckets, keep_late)
-            answered = windowed_stream(data, **query, lateness=lateness, emit=emit, more=settings)
+            answered = windowed_stream(data, **query, emit=emit)
         else:
-            Settings.of(watermark, max_ahead, buckets, keep_late)  # refuses what no stream takes
             answered = bounded(data, **query)
         return answered
     from slicewise.slicing.bounded import windowed_table
@@ -169,7 +211,13 @@ def windowed(
     reads = [window.reads for window in defined if isinstance(window, Window)]
     needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
     needed |= dict.fromkeys(name for names in reads for name in names or ())
+    decides = [] if order is None else listed(order)
+    needed |= dict.fromkeys(decides)
     check_columns(table.names, [*needed])
+    measure = Measure.of(time, table.arrow(time).type, unit)
+    for name, given in (("lateness", lateness), ("watermark", watermark)):
+        if given is not None:
+            measure.length(f"`{name}`", as_length(name, given))
     # Windows with a condition or logic of the user's own may look at any column.
     wanted = table.names if None in reads else [*needed]
     check_columns(table.names, wanted)
@@ -179,11 +227,14 @@ def windowed(
         time=time,
         windows=defined,
         aggs=chosen,
+        order=decides,
+        unit=unit,
     )
     if bad:
         warnings.warn(
-            f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN or out "
-            "of range), or a window's condition raised an error. Filter them out to say so.",
+            f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
+            "fraction or out of range), or a window's condition raised an error. Filter them out "
+            "to say so.",
             BadRowsWarning,
             stacklevel=2,
         )
@@ -265,6 +316,7 @@ def explain(
     windows: Any = None,
     over: Any = None,
     aggs: Any,
+    unit: str | None = None,
 ) -> str:
     """What `sw.windowed` (given `windows`) or `sw.rolling` (given `over`) would do, in words.
 
@@ -285,8 +337,8 @@ def explain(
     from slicewise.spark.explain import explain_rolling, explain_windowed
 
     if over is None:
-        return explain_windowed(data, by=by, time=time, windows=windows, aggs=aggs)
-    return explain_rolling(data, by=by, time=time, over=over, aggs=aggs)
+        return explain_windowed(data, by=by, time=time, windows=windows, aggs=aggs, unit=unit)
+    return explain_rolling(data, by=by, time=time, over=over, aggs=aggs, unit=unit)
 
 
 def is_spark(data: Any) -> bool:
@@ -303,11 +355,11 @@ def is_spark(data: Any) -> bool:
 
 def check_streaming(emit: str | None, lateness: Any) -> None:
     """Refuse what no stream could be given either."""
-    from slicewise.slicing.settings import as_lateness, check_emit
+    from slicewise.slicing.settings import check_emit
 
     if emit is not None:
         check_emit(emit)
-    as_lateness(lateness)
+    as_length("lateness", lateness)
 
 
 def listed(given: Any) -> list[Any]:

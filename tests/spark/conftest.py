@@ -5,10 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+SPARK = tuple(map(int, version("pyspark").split(".")[:2]))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if SPARK < (4, 2):
+        # The PySpark of those does not close what results came through.
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

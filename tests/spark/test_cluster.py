@@ -88,7 +88,9 @@ spark.stop()
 """
 
 
-@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "connect"])
+@pytest.mark.parametrize(
+    "master", ["local-cluster[2,1,1024]", pytest.param("connect", marks=pytest.mark.smoke)]
+)
 def test_a_script_with_classes_of_its_own_gets_the_same_answers(
     master: str, tmp_path: Path
 ) -> None:

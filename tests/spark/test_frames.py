@@ -64,7 +64,8 @@ TIMES = {
 def test_times_may_be_of_any_type(frame: Any, time: str, kind: Any, agg: Any) -> None:
     unit = 1_000_000 if time.startswith("timestamp") else DAY if time.startswith("date") else 1
     given = frame.withColumn("t", F.expr(time))
-    found = sw.windowed(given, by="k", time="t", windows=sw.tumbling(10 * unit), aggs=agg)
+    length = 10 if unit == 1 else f"{10 * unit}us"
+    found = sw.windowed(given, by="k", time="t", windows=sw.tumbling(length), aggs=agg)
     assert found.schema["start"].dataType == kind
     micros = {
         T.TimestampType(): "unix_micros(start)",
@@ -84,7 +85,8 @@ def test_rolling_takes_times_of_any_type(frame: Any, time: str) -> None:
     unit = 1_000_000 if time.startswith("timestamp") else DAY if time.startswith("date") else 1
     aggs = [sw.agg.sum("x"), sw.agg.last("s")]
     given = frame.withColumn("t", F.expr(time))
-    found = sw.rolling(given, by="k", time="t", over=[10 * unit, sw.rows(3)], aggs=aggs)
+    length = 10 if unit == 1 else f"{10 * unit}us"
+    found = sw.rolling(given, by="k", time="t", over=[length, sw.rows(3)], aggs=aggs)
     assert found.schema["t"].dataType == given.schema["t"].dataType
     names = found.columns[len(frame.columns) :]
     rows = pa.Table.from_pylist(events(40, seed=1))
@@ -199,6 +201,7 @@ def test_the_schema_is_known_without_a_job(frame: Any) -> None:
     assert rolled.schema["x_max_10"].dataType == T.LongType()
 
 
+@pytest.mark.smoke
 def test_rolling_leaves_other_columns_as_they_are(spark: Any, settings: Any) -> None:
     rows = events(60, seed=2, ties=True)
     frame = (

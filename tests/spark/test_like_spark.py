@@ -74,7 +74,7 @@ def test_tumbling_and_sliding_windows_are_those_of_window(
         frame,
         by="k",
         time="t",
-        windows=sw.sliding(short[0], every=short[1], origin=start * 1_000_000),
+        windows=sw.sliding(short[0], every=short[1], origin=f"{start}s" if start else 0),
         aggs=AGGS,
     )
     bounds = F.window("t", length, every, f"{start} seconds")
@@ -89,7 +89,7 @@ def test_sessions_are_those_of_session_window(frame: Any, gap: int) -> None:
     # Spark ends a session before an event exactly a gap later; so the gap is a microsecond less,
     # and the end, last + gap, differs by as much.
     ours = sw.windowed(
-        frame, by="k", time="t", windows=sw.session(gap * 1_000_000 - 1), aggs=AGGS
+        frame, by="k", time="t", windows=sw.session(f"{gap * 1_000_000 - 1}us"), aggs=AGGS
     ).withColumn("end", F.timestamp_micros(F.unix_micros("end") + 1))
     bounds = F.session_window("t", f"{gap} seconds")
     theirs = frame.where("t is not null").groupBy("k", bounds.alias("w")).agg(*partials())

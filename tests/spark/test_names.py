@@ -84,6 +84,24 @@ def test_rolling_over_columns_of_any_name_some_of_them_twice(spark: Any, over: A
     )
 
 
+def test_rows_with_columns_of_any_name_are_folded(spark: Any) -> None:
+    table = table_of(60, seed=34)
+    names = ["Retracted", "c0", "C0", "rest", "v`0"]
+    aggs = [sw.agg.count().alias(name) for name in names]
+    op = sw.Operator(windows=[sw.session(4)], aggs=aggs, lateness=500, **QUERY)
+    parts = []
+    for part in (table.slice(0, 30), table.slice(30)):
+        op.process(part)
+        parts.append(op.advance_arrow(200))
+    rows = pa.concat_tables(parts)
+    found = sw.fold(spark.createDataFrame(rows))
+    expected = sw.fold(rows)
+    assert found.columns == expected.column_names
+    assert sorted(map(repr, map(tuple, found.collect()))) == sorted(
+        repr(tuple(row.values())) for row in expected.to_pylist()
+    )
+
+
 def test_streams_over_columns_of_any_name(spark: Any, tmp_path: Path) -> None:
     table = table_of(80, seed=33).sort_by(NAMES["t"])
     source = Source(tmp_path / "in", SCHEMA)

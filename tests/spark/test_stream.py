@@ -120,6 +120,7 @@ def test_every_aggregate_keeps_its_state_between_micro_batches(
     assert_same(fold(emitted(rows)), expected)
 
 
+@pytest.mark.smoke
 def test_a_file_sink_and_a_drained_checkpoint_fold_to_what_the_batch_dataframe_gives(
     spark: Any, settings: Any, tmp_path: Path
 ) -> None:
@@ -186,6 +187,7 @@ def test_windows_close_in_every_bucket_in_the_micro_batch_that_moves_the_waterma
 
 
 @pytest.mark.parametrize("by", ["k", None])
+@pytest.mark.smoke
 def test_rolling_on_a_stream_is_rolling_on_the_table(
     spark: Any, settings: Any, tmp_path: Path, by: Any
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.errors import SnapshotError
-from slicewise.testing import fold
+from slicewise.errors import CapabilityError, SnapshotError
+from slicewise.testing import fold, windowed_rows
 from tests.spark.streaming import Source, drained, emitted, run
+from tests.spark.support import assert_same, events
 from tests.spark.test_stream_sources import Poison
 
 
@@ -96,3 +99,91 @@ def test_a_drained_stream_joins_the_emitted_rows_with_its_late_output_and_own_de
     assert fold(emitted(drained(checkpoint, windows=windows, aggs=aggs))) == {
         ("a", "tumbling_10", 30, 40): {"sum": 3.0, "count": 1},
     }
+
+
+QUERY: dict[str, Any] = {"by": "k", "time": "t", "aggs": sw.agg.sum("x")}
+
+
+def totals(stream: Any, **more: Any) -> Any:
+    given = {"windows": sw.tumbling(10), "watermark": 10**6, "buckets": 3, **more}
+    return sw.windowed(stream, **QUERY, **given)
+
+
+def test_a_stream_with_stateful_operators_before_and_behind_is_drained(
+    spark: Any, tmp_path: Path
+) -> None:
+    rows = events(30, seed=61)
+    source, checkpoint = Source(tmp_path / "in"), tmp_path / "state"
+    source.add(rows, rows)
+    before = source.stream(spark, files=2).dropDuplicates(["id"])
+    assert run(totals(before).dropDuplicates(["k", "start"]), checkpoint).rows == []
+    answer = windowed_rows(rows, windows=[sw.tumbling(10)], aggs=[QUERY["aggs"]], time="t", by="k")
+    assert_same(fold(emitted(drained(checkpoint))), answer)
+
+
+def without(pattern: str, place: int = 0) -> Callable[[Path], None]:
+    """A function that removes the files and folders of a pattern, all of them or one."""
+
+    def remove(checkpoint: Path) -> None:
+        for path in sorted(checkpoint.glob(pattern))[slice(place, place + 1 or None)]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return remove
+
+
+def test_state_files_that_are_missing_are_noticed(spark: Any, tmp_path: Path) -> None:
+    source, checkpoint = Source(tmp_path / "in"), tmp_path / "state"
+    source.add(events(30, seed=62))
+    run(totals(source.stream(spark)), checkpoint)
+    states = "The state in the checkpoint .* cannot be read: files in its folder `state` are missin"
+    for number, (remove, message) in enumerate(
+        [
+            (without("state/0/[0-9]/*.delta", 1), states + ".*CANNOT_READ_DELTA_FILE_NOT_EXISTS"),
+            (without("state/0/2"), states + ".*2 of 3 buckets are there"),
+            (without("state/0/1"), states),
+            (without("state/0/0"), states),
+            (without("state"), "was not written by .*, or its `state` was deleted. Give the `che"),
+            (without("commits"), "was not written by .*, or no micro-batch has finished. Give the"),
+        ]
+    ):
+        copy = tmp_path / f"copy-{number}"
+        shutil.copytree(checkpoint, copy)
+        remove(copy)
+        with pytest.raises(SnapshotError, match=f"(?s){message}"):
+            sw.drain(copy)
+    with pytest.raises(SnapshotError, match="was not written by a stream of `sw"):
+        sw.drain(tmp_path / "nowhere")
+
+
+def test_two_streams_in_one_query_report_under_names_of_their_own(
+    spark: Any, settings: Any, tmp_path: Path
+) -> None:
+    first, second = Source(tmp_path / "one"), Source(tmp_path / "two")
+    rows, others = events(30, seed=63), events(20, seed=64)
+    first.add(rows)
+    second.add(others)
+    one = totals(first.stream(spark))
+    with pytest.raises(CapabilityError, match=r"reports under 'slicewise' too.*`metrics=\.\.\.`"):
+        sw.windowed(
+            one, by="k", time="start", windows=sw.tumbling(50), aggs=sw.agg.count(), watermark=0
+        )
+    with pytest.raises(CapabilityError, match="`metrics` is the name under which a stream reports"):
+        totals(second.stream(spark), metrics="")
+    both = one.union(totals(second.stream(spark), metrics="others"))
+    checkpoint = tmp_path / "state"
+    # Spark is not sure that several such operators do together; these two do not meet.
+    with settings(spark__sql__streaming__unsupportedOperationCheck=False):
+        sink = both.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+        query = sink.trigger(availableNow=True).start()
+        query.awaitTermination(200)
+    (observed,) = [p["observedMetrics"] for p in query.recentProgress if p["observedMetrics"]]
+    assert {name: row.events for name, row in observed.items()} == {"slicewise": 30, "others": 20}
+    message = "holds the streams '(slicewise', 'others|others', 'slicewise)'. Say which one to dra"
+    for name in (None, "nobody"):
+        with pytest.raises(SnapshotError, match=message):
+            sw.drain(checkpoint, metrics=name)
+    for own, part in (("slicewise", rows), ("others", others)):
+        answer = windowed_rows(
+            part, windows=[sw.tumbling(10)], aggs=[QUERY["aggs"]], time="t", by="k"
+        )
+        assert_same(fold(emitted(drained(checkpoint, metrics=own))), answer)

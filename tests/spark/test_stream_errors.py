@@ -250,8 +250,12 @@ class Locked(sw.Aggregate):
         (
             {"max_ahead": "2d"},
             SpanError,
-            "numbers have nothing to do with it: the time column 't' holds bigint.*Leave `max_ah",
+            "of no unit have nothing to do with it: the time column 't' holds int64.*Leave `max_ah",
         ),
+        ({"watermark": "5s"}, SpanError, "`watermark` is measured in durations .* Say what its nu"),
+        ({"lateness": "5s"}, SpanError, "`lateness` is measured in durations"),
+        ({"windows": sw.session("5s")}, SpanError, "'session_5s' is measured in durations"),
+        ({"unit": "m"}, SpanError, "is one of 's', 'ms', 'us', 'ns'; given: 'm'"),
         ({"lateness": sw.rows(3)}, SpanError, "`lateness` is a length of time"),
         ({"emit": "sometimes"}, WindowError, "`emit` is one of 'on_close', .*'sometimes'"),
         (

@@ -232,6 +232,7 @@ def test_a_stream_is_refused(spark: Any, keep: Any) -> None:
         keep(spark.readStream.format("rate").load(), 0)
 
 
+@pytest.mark.smoke
 def test_the_tables_of_a_stream_are_the_fold_of_what_it_emitted(spark: Any, tmp_path: Path) -> None:
     rows = sorted(events(240, seed=12), key=lambda row: row["t"] + 11 * (row["id"] % 7))
     for begin in range(0, 240, 60):

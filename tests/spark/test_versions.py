@@ -144,6 +144,9 @@ def test_a_python_that_cannot_run_tasks_is_refused_before_the_first_job(
     # What is not known is left to Spark: packages may be sent along, and servers be elsewhere.
     check_workers(classic(python, files=("packages.zip",)))
     check_workers(classic(python, master="yarn"))
+    with monkeypatch.context() as databricks:
+        databricks.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+        check_workers(classic(python))
     monkeypatch.delenv("SPARK_LOCAL_REMOTE")
     check_workers(SimpleNamespace())
 

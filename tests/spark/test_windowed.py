@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -63,6 +64,7 @@ def check(frame: Any, rows: list[Any], windows: list[Window], aggs: Any, by: Any
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.smoke
 def test_context_free_windows_are_answered_by_each_way(spark: Any, way: str) -> None:
     rows = events(150, seed=1)
     frame, windows = frame_of(spark, rows), windows_of(way, FREE)
@@ -121,12 +123,15 @@ def test_results_of_windows_that_overlap_come_in_series(spark: Any, aggs: Any, b
     assert found.schema == made.schema
     check(frame, rows, windows, aggs, by)
     timed = frame.withColumn("t", F.timestamp_micros("t"))
+    durations: list[Any] = list(windows)
+    query["windows"] = [replace(window, unit="us") for window in durations]
     moments = sw.windowed(timed, **query).withColumns(
         {name: F.unix_micros(name) for name in ("start", "end")}
     )
     assert_same(answers(moments, by), answers(found, by))
 
 
+@pytest.mark.smoke
 def test_every_other_kind_of_window_is_answered_in_one_pass_with_the_free_ones(spark: Any) -> None:
     rows = events(150, seed=3)
     aggs = [sw.agg.sum("x"), sw.agg.last("s"), sw.agg.count()]
@@ -148,6 +153,7 @@ def test_a_condition_may_be_a_function_of_any_column(spark: Any) -> None:
     check(frame_of(spark, rows), rows, windows, [sw.agg.count()], None)
 
 
+@pytest.mark.smoke
 def test_every_aggregate_is_the_same_as_its_slow_twin(spark: Any) -> None:
     rows = events(90, seed=6)
     frame = frame_of(spark, rows)
@@ -274,6 +280,7 @@ def test_batches_of_any_size_are_cut_without_a_change(spark: Any, settings: Any,
         assert found.select(wanted.column_names).cast(wanted.schema).sort_by(by).equals(wanted)
 
 
+@pytest.mark.smoke
 def test_rolling_does_not_depend_on_partitions_or_small_batches(spark: Any, settings: Any) -> None:
     rows = events(60, seed=11, ties=True)
     aggs = [sw.agg.sum("x"), sw.agg.median("x"), sw.agg.count()]

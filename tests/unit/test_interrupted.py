@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -280,3 +282,40 @@ def test_refused_events_are_kept_in_few_tables(most: int | None, kept: int) -> N
 def test_max_late_is_a_number_of_events(given: Any) -> None:
     with pytest.raises(SpanError, match="`max_late` is how many refused events are kept"):
         sw.Operator(windows=[sw.tumbling(1)], aggs=AGGS, time="t", max_late=given)
+
+
+@pytest.mark.parametrize("verb", ["windowed", "rolling", "advance"])
+def test_ctrl_c_stops_a_long_call_within_a_second(verb: str) -> None:
+    """Compiled code does not hear a signal, so it has to be short. Seconds are the processor's."""
+    size = 1_000_000
+    table = pa.table({"t": np.arange(size) // 2, "x": np.ones(size)})
+    query: Any = {"time": "t", "aggs": [sw.agg.max("x")]}
+
+    def work(some: pa.Table) -> None:
+        if verb == "windowed":
+            sw.windowed(some, windows=sw.sliding(500, every=1), **query)
+        elif verb == "rolling":
+            sw.rolling(some, over=[500, sw.rows(9)], **query)
+        else:
+            op = sw.Operator(windows=[sw.tumbling(1)], **query)
+            op.process(some)
+            op.advance(10**9)
+
+    def for_long() -> None:
+        for _ in range(100):
+            work(table)
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    work(table.slice(0, 100))  # nothing is compiled later
+    before = signal.signal(signal.SIGPROF, stop)
+    begun = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            for_long()
+        assert time.process_time() - begun < 1.05
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -25,13 +27,22 @@ NO_VENV = (
 INSTALL = "apt-get -qq install -y --no-install-recommends"
 JRES = ["openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-headless"]
 
+SKETCHES = "pip --only-binary datasketches -e .[sketches]"
+PIP = ["pip -e .[dev]", SKETCHES]
+
 # Can make environments when the file `venv` is there; in an environment it is the Python, too.
 PYTHON = """#!/bin/sh
 case $* in
     *'import ensurepip'*) [ -f PLACE/venv ] ;;
     *print*) echo 3.11 ;;
     '-m venv '*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
-    '-m pip '*) echo pip >>PLACE/log ;;
+    '-m pip '*)
+        shift 7 # how it is called: quietly, and the like
+        echo "pip $*" >>PLACE/log
+        case $* in *sketches*) [ ! -f PLACE/no-sketches ] ;; esac
+        ;;
+    '-m pytest '*) echo "pytest ${*#-m pytest }" ;;
+    -) exec REAL - ;;
     '-m compileall '*) echo compileall >>PLACE/log ;;
     examples/*) echo "JAVA_HOME=${JAVA_HOME:-}, java=$(command -v java)" ;;
 esac
@@ -80,7 +91,8 @@ class Machine:
         """Put a program somewhere; returns where."""
         program = self.place / path
         program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_text(script.replace("PLACE", str(self.place)))
+        made = script.replace("PLACE", str(self.place)).replace("REAL", sys.executable)
+        program.write_text(made)
         program.chmod(0o755)
         return program
 
@@ -92,10 +104,10 @@ class Machine:
         name = "newer" if after_update else "packages"
         (self.place / name).write_text("".join(f"{package}\n" for package in packages))
 
-    def run(self, command: str = "demo") -> tuple[int, str, list[str]]:
+    def run(self, *words: str) -> tuple[int, str, list[str]]:
         """The exit code, what a program sees of Java, and what the script says."""
         done = subprocess.run(
-            ["/bin/sh", str(self.place / "run"), command],
+            ["/bin/sh", str(self.place / "run"), *(words or ["demo"])],
             env={"PATH": str(self.place / "bin"), **self.variables},
             cwd=self.place,
             capture_output=True,
@@ -194,7 +206,7 @@ def test_the_package_that_makes_environments_is_installed_with_apt(machine: Mach
     machine.offer("python3-venv")
     assert machine.run()[::2] == (0, ["run: installing python3-venv, which python3.11 lacks ..."])
     assert machine.log("apt-get") == [f"{INSTALL} python3.11-venv", f"{INSTALL} python3-venv"]
-    assert machine.log("pip") == ["pip"]
+    assert machine.log("pip") == PIP
 
 
 def test_apt_that_fails_ends_in_one_sentence(machine: Machine) -> None:
@@ -215,7 +227,94 @@ def test_a_second_call_sets_up_nothing_again(machine: Machine) -> None:
     machine.add_java("bin/java", "17.0.15")
     assert machine.run("setup") == (0, "", [])
     assert machine.run()[0] == 0
-    assert machine.log("pip") == ["pip"]
+    assert machine.log("pip") == PIP
     # Or else every process would do it, where PYTHONDONTWRITEBYTECODE is set.
     assert machine.log("compileall") == ["compileall"]
     assert machine.log("java") == ["java"]  # its version was asked for once
+
+
+@pytest.mark.parametrize(
+    ("version", "folder", "wanted"),
+    [
+        ("4.0", ".venv-spark-4.0", "pyspark==4.0.*"),
+        ("4.1.2", ".venv-spark-4.1.2", "pyspark==4.1.2"),
+    ],
+)
+def test_another_spark_has_an_environment_of_its_own(
+    machine: Machine, version: str, folder: str, wanted: str
+) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    (machine.place / "tests").mkdir()
+    assert machine.run("test-spark", version) == (0, "pytest tests/spark", [])
+    extras = "pip -e .[cli,pandas,polars,postgres,spark,test]"
+    assert machine.log("pip") == [f"{extras} {wanted}", f"{SKETCHES} {wanted}"]
+    assert (machine.place / f".venv-spark-{version}" / "bin" / "python").exists()
+    assert not (machine.place / ".venv").exists()
+    # Nothing is set up again, and options leave the tests as they are.
+    assert machine.run("test-spark", version, "-k", "drain")[1] == "pytest tests/spark -k drain"
+    assert machine.run("test-spark", version, "tests::one", "-x")[1] == "pytest tests::one -x"
+    assert len(machine.log("pip")) == 2
+
+
+def test_another_pandas_has_no_spark(machine: Machine) -> None:
+    code, tests, said = machine.run("test-pandas", "3", "-x")
+    assert (code, said) == (0, [])
+    known = tests.split()[1:-1]
+    assert known
+    assert [name for name in known if not (ROOT / name).exists()] == []
+    assert machine.log("pip")[0] == "pip -e .[pandas,polars,test] pandas==3.*"
+    assert machine.log("java") == []
+
+
+def test_the_oldest_versions_are_those_that_are_promised(machine: Machine) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    shutil.copy(ROOT / "pyproject.toml", machine.place)
+    assert machine.run("test-spark", "minimum", "-m", "smoke")[0] == 0
+    constraints = machine.place / ".venv-minimum" / "constraints.txt"
+    found = dict(line.split("==") for line in constraints.read_text().splitlines())
+    assert found["pyspark"] == "4.0"
+    assert found["pandas"] == "2.2.2"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert len(found) == 11
+    assert {name.split(">=")[0] for name in project["dependencies"]} <= found.keys()
+    assert machine.log("pip")[0].startswith(f"pip -c {constraints} -e .[")
+
+
+@pytest.mark.parametrize("given", [["test-spark"], ["test-spark", "new"], ["test-pandas", "x"]])
+def test_a_version_is_a_number(machine: Machine, given: list[str]) -> None:
+    code, _, said = machine.run(*given)
+    assert code == 1
+    assert len(said) == 1
+    assert "version" in said[0]
+    assert machine.log("pip") == []
+
+
+def test_a_python_for_which_there_are_no_sketches_does_without(machine: Machine) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    (machine.place / "no-sketches").touch()
+    said = (
+        "run: the package of the extra 'sketches' cannot be had here; tests that need it are "
+        "skipped."
+    )
+    assert machine.run("setup") == (0, "", [said])
+    assert machine.run("test", "tests")[:2] == (0, "pytest tests")
+    assert machine.log("pip") == PIP
+
+
+@pytest.mark.parametrize("python", ["python3.12", "python3.13", "python3.14"])
+def test_any_python_from_3_11_on_can_be_chosen(machine: Machine, python: str) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    machine.add(f"bin/{python}", PYTHON)
+    machine.variables["SLICEWISE_PYTHON"] = python
+    assert machine.run("test", "tests") == (0, "pytest tests", [])
+    assert (machine.place / f".venv-{python}" / "bin" / "python").exists()
+    # Where nothing is chosen, any of them will do.
+    del machine.variables["SLICEWISE_PYTHON"]
+    (machine.place / "bin" / "python3.11").unlink()
+    assert machine.run("test", "tests") == (0, "pytest tests", [])
+    machine.variables["SLICEWISE_PYTHON"] = "python3.15"
+    said = (
+        "run: Python 3.11 or newer is needed and was not found as python3.15; install it and try "
+        "again."
+    )
+    assert machine.run("setup") == (1, "", [said])

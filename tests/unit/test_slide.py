@@ -440,3 +440,15 @@ def test_two_threads_give_what_one_gives() -> None:
             one = sw.slide(values, aggregate, 2**15 + 1, every, algorithm="sba")
             two = sw.slide(values, aggregate, 2**15 + 1, every, algorithm="pba")
             assert np.allclose(one, two, rtol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("algorithm", ["recalc", "flatfat", "two_stacks", "daba_lite"])
+@pytest.mark.parametrize("every", [1, 3])
+def test_values_that_are_taken_in_pieces_give_the_same_results(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str, every: int
+) -> None:
+    values = np.random.default_rng(4).random(100)
+    whole = sw.slide(values, sw.agg.max(), 8, every, algorithm=algorithm)
+    monkeypatch.setattr("slicewise.mergers.base.PIECE", 40)
+    pieces = sw.slide(values, sw.agg.max(), 8, every, algorithm=algorithm)
+    assert pieces.tolist() == whole.tolist()

@@ -119,7 +119,7 @@ def test_only_bad_times_are_restored_too() -> None:
 
 
 def test_every_argument_of_an_operator_is_in_its_snapshot() -> None:
-    known = {*SETTINGS, "windows", "aggs", "by", "clock"}
+    known = {*SETTINGS, "windows", "aggs", "by", "clock", "lateness"}
     assert set(inspect.signature(sw.Operator).parameters) == known
 
 
@@ -142,6 +142,7 @@ def test_the_header_describes_the_operator() -> None:
         "name": "session_5s",
         "gap": 5_000_000,
         "max_length": None,
+        "unit": "us",
     }
     assert header["aggs"][0]["name"] == "sum"
     assert (header["by"], header["time"], header["lateness"]) == ("k", "t", 60_000_000)

@@ -55,7 +55,7 @@ def test_rows_and_units_name_themselves() -> None:
     assert span(sw.units(3, on="km")) == Units(3, "km")
 
 
-@pytest.mark.parametrize("microseconds", [1, 999, 1_000, 60_000_000, 90_061_001_001, 2**62])
+@pytest.mark.parametrize("microseconds", [1, 999, 1_000, 60_000_000, 90_061_001_001, 2**61 - 1])
 def test_canonical_text_means_the_same_length(microseconds: int) -> None:
     assert span(canonical(microseconds)) == Duration(microseconds)
 
@@ -75,8 +75,8 @@ def test_canonical_text_means_the_same_length(microseconds: int) -> None:
         (-3, "longer than nothing; given: -3"),
         (dt.timedelta(0), "longer than nothing"),
         (dt.timedelta(seconds=-1), "longer than nothing"),
-        (2**63, "must fit 64 bits"),
-        ("99999999999999w", "must fit 64 bits"),
+        (2**63, "would not fit 64 bits"),
+        ("99999999999999w", "would not fit 64 bits"),
         (float("nan"), "A span takes a whole number; given: nan"),
         (1.5, "A span takes a whole number; given: 1.5"),
         (True, "A span takes a whole number; given: True"),

@@ -23,6 +23,8 @@ from slicewise.errors import (
     WindowError,
 )
 
+pytestmark = pytest.mark.smoke
+
 SUM = sw.agg.sum("x")
 
 
@@ -114,12 +116,11 @@ def test_whole_days_over_dates_are_dates_and_hours_are_not() -> None:
     assert by_hour.schema["start"] == pl.Datetime("us")
 
 
-def test_windows_of_rows_or_columns_have_numbers_as_bounds() -> None:
+def test_windows_of_rows_or_columns_alone_have_numbers_as_bounds() -> None:
     moments = pa.array([0, 1, 2], pa.timestamp("s"))
     table = pa.table({"t": moments, "km": [0.5, 1.5, 2.5], "x": [1, 2, 4]})
-    windows = [sw.tumbling("2s"), sw.tumbling(sw.rows(2))]
-    found = sw.windowed(table, time="t", windows=windows, aggs=SUM)
-    assert found["start"].to_pylist() == [0, 2_000_000, 0]
+    found = sw.windowed(table, time="t", windows=sw.tumbling(sw.rows(2)), aggs=SUM)
+    assert (found["start"].to_pylist(), found["end"].to_pylist()) == ([0], [2])
     windows = [sw.tumbling(sw.units(1.0, on="km"))]
     found = sw.windowed(table, time="t", windows=windows, aggs=SUM)
     assert found["end"].to_pylist() == [1.0, 2.0, 3.0]
@@ -161,6 +162,21 @@ def test_nan_in_pandas_is_null() -> None:
     assert found["x_sum"].isna().tolist() == [False, True]
 
 
+def test_texts_have_the_type_that_pandas_gives_them() -> None:
+    frame = pd.DataFrame({"k": ["a", None], "t": [1, 2], "s": ["p", None]})
+    query: Any = {"by": "k", "time": "t", "windows": sw.tumbling(10), "aggs": sw.agg.max("s")}
+    # Before pandas 3 a column without values may be anything.
+    known = isinstance(frame["k"].dtype, pd.StringDtype)
+    for rows in (frame, frame.iloc[1:], frame.iloc[:0])[: 3 if known else 1]:
+        found = sw.windowed(rows, **query)
+        texts = ["k", "window", "s_max"]
+        assert {found[name].dtype for name in texts} == {frame["k"].dtype}
+        # It is NaN from pandas 3 on.
+        assert found["k"].isna().sum() == found["s_max"].isna().sum() == (len(rows) > 0)
+        rolled = sw.rolling(rows, by="k", time="t", over=5, aggs=sw.agg.last("s"))
+        assert rolled["s_last_5"].dtype == frame["k"].dtype
+
+
 def test_a_named_index_level_can_be_the_time() -> None:
     index = pd.DatetimeIndex(["2024-01-01 00:10", "2024-01-01 01:10"], name="when")
     frame = pd.DataFrame({"x": [1, 2]}, index=index)
@@ -187,7 +203,7 @@ def test_what_is_for_streams_changes_nothing() -> None:
     made: dict[str, Any] = {"time": "t", "windows": sw.tumbling(10), "aggs": SUM}
     table = {"t": [30, 1, 12], "x": [1, 2, 4]}
     expected = sw.windowed(table, **made)
-    for more in ({"watermark": "1m"}, {"lateness": 5}, {"emit": "on_update"}, {"emit": "final"}):
+    for more in ({"watermark": 60}, {"lateness": 5}, {"emit": "on_update"}, {"emit": "final"}):
         assert sw.windowed(table, **made, **more) == expected
 
 
@@ -225,8 +241,180 @@ def test_a_key_cannot_have_the_name_of_a_column_of_the_result(name: str) -> None
         sw.windowed(table, by=name, time="t", windows=sw.tumbling(10), aggs=SUM)
 
 
-def test_a_duration_over_plain_numbers_is_in_microseconds() -> None:
-    found = sw.windowed(
-        {"t": [0, 2_000_000], "x": [1, 2]}, time="t", windows=sw.tumbling("1s"), aggs=SUM
+@pytest.mark.parametrize(("unit", "second"), [("s", 1), ("ms", 1000), ("us", 10**6), ("ns", 10**9)])
+def test_rule_01_a_unit_says_what_plain_numbers_are(unit: str, second: int) -> None:
+    windows = [sw.tumbling("1m"), sw.session("30s"), sw.tumbling(60 * second, name="plain")]
+    table = {"t": [59 * second, 60 * second], "x": [1, 2]}
+    found = sw.windowed(table, time="t", windows=windows, aggs=SUM, unit=unit, lateness="1m")
+    minute = [(0, 60), (60, 120)]
+    expected = [*minute, (59, 90), *minute]
+    assert [*zip(found["start"], found["end"], strict=True)] == [
+        (start * second, end * second) for start, end in expected
+    ]
+    # 1970-01-01 was a Thursday.
+    weeks = sw.windowed(table, time="t", windows=sw.tumbling("1w"), aggs=SUM, unit=unit)
+    assert weeks["start"] == [-3 * 86_400 * second]
+
+
+MOMENT = dt.datetime(2024, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("time", "more", "message"),
+    [
+        (
+            5,
+            {"windows": sw.tumbling("1s")},
+            "'tumbling_1s' is measured in durations .* int64",
+        ),
+        (
+            5.0,
+            {"windows": sw.session("1s")},
+            "'session_1s' is measured in durations .* double",
+        ),
+        (5, {"windows": sw.sliding("1s", every=sw.rows(2))}, "'sliding_1s_2rows' is measured in d"),
+        (5, {"windows": sw.sliding(sw.rows(2), every="1s")}, "'sliding_2rows_1s' is measured in d"),
+        (5, {"lateness": "1s"}, "`lateness` is measured in durations .* Say what its numbers mean"),
+        (5, {"watermark": "1s"}, "`watermark` is measured in durations"),
+        (MOMENT, {}, "'tumbling_10' is measured in plain numbers .* Give durations such as '10s'"),
+        (MOMENT.date(), {"windows": sw.cumulate(10, every=5)}, "plain numbers .* holds date32"),
+        (MOMENT, {"windows": sw.tumbling("1d"), "lateness": 9}, "`lateness` is measured in plain"),
+        (MOMENT, {"windows": sw.tumbling("1d"), "unit": "s"}, "which says so itself. Leave `unit`"),
+        (5, {"unit": "minutes"}, "is one of 's', 'ms', 'us', 'ns'; given: 'minutes'"),
+        (5, {"windows": sw.tumbling("1500ms"), "unit": "s"}, "'tumbling_1500ms' has 1s500ms. Mult"),
+        (
+            5,
+            {"windows": sw.tumbling("70000w"), "unit": "ns"},
+            "below 2.* in the unit of the",
+        ),
+    ],
+)
+def test_rule_01_durations_and_plain_numbers_each_belong_to_their_like(
+    time: Any, more: dict[str, Any], message: str
+) -> None:
+    query: dict[str, Any] = {"time": "t", "windows": sw.tumbling(10), "aggs": SUM} | more
+    with pytest.raises(SpanError, match=message):
+        sw.windowed({"t": [time], "x": [1]}, **query)
+
+
+def test_rule_04_the_last_rows_every_step_are_reported_with_times() -> None:
+    seconds = [1, 2, 4, 11]
+    times = [MOMENT + dt.timedelta(seconds=s) for s in seconds]
+    window = sw.sliding(sw.rows(2), every="5s")
+    found = sw.windowed({"t": times, "x": [1, 2, 4, 8]}, time="t", windows=window, aggs=SUM)
+    assert found["start"] == [times[1], times[2]]
+    assert found["end"] == [MOMENT + dt.timedelta(seconds=s) for s in (5, 15)]
+    assert found["x_sum"] == [6, 12]
+
+
+MIXED = [
+    sw.tumbling("10s"),
+    sw.tumbling(sw.rows(2)),
+    sw.sliding(sw.rows(2), every="10s", name="last"),
+]
+
+
+def mixed_table(*, km: bool = False) -> dict[str, Any]:
+    times = [MOMENT + dt.timedelta(seconds=s) for s in (1, 4, 12)]
+    return {"t": times, "x": [1, 2, 4]} | ({"km": [0.0, 2.5, 7.5]} if km else {})
+
+
+def seconds(values: list[Any]) -> list[int | None]:
+    """Moments as seconds after `MOMENT`."""
+    plain = [v if v is None or isinstance(v, dt.datetime) else v.to_pydatetime() for v in values]
+    return [None if v is None else round((v - MOMENT).total_seconds()) for v in plain]
+
+
+@pytest.mark.parametrize("make", [dict, pa.table, pd.DataFrame, pl.DataFrame])
+def test_each_row_keeps_the_bounds_that_its_own_window_means(make: Any) -> None:
+    #   rule 12: the same columns on every engine; times stay times beside positions of rows
+    found = sw.windowed(make(mixed_table()), time="t", windows=MIXED, aggs=SUM)
+    table = pa.table(found) if make is not pd.DataFrame else pa.Table.from_pandas(found)
+    names = ["window", "start", "end", "start_position", "end_position", "x_sum"]
+    assert table.column_names == names
+    assert table["window"].to_pylist() == ["tumbling_10s"] * 2 + ["tumbling_2rows"] + ["last"] * 2
+    assert pa.types.is_timestamp(table.schema.field("start").type)
+    assert seconds(table["start"].to_pylist()) == [0, 10, None, 1, 4]
+    assert seconds(table["end"].to_pylist()) == [10, 20, None, 10, 20]
+    assert table["start_position"].to_pylist() == [None, None, 0, None, None]
+    assert table["end_position"].to_pylist() == [None, None, 2, None, None]
+
+
+def test_positions_are_floats_when_one_of_the_columns_has_fractions() -> None:
+    windows = [sw.tumbling("10s"), sw.tumbling(sw.rows(2)), sw.tumbling(sw.units(5, on="km"))]
+    table = pa.table(mixed_table(km=True))
+    found = sw.windowed(table, time="t", windows=windows, aggs=SUM)
+    assert found.schema.field("start_position").type == pa.float64()
+    assert found["end_position"].to_pylist() == [None, None, 2.0, 5.0, 10.0]
+    # An empty table has the same columns, and so has a call that closes nothing.
+    empty = sw.windowed(table.slice(0, 0), time="t", windows=windows, aggs=SUM)
+    assert empty.schema == found.schema
+    whole = sw.windowed(pa.table(mixed_table()), time="t", windows=MIXED, aggs=SUM)
+    assert whole.schema.field("start_position").type == pa.int64()
+
+
+def test_plain_numbers_as_times_share_their_columns_with_positions() -> None:
+    windows = [sw.tumbling(10), sw.tumbling(sw.rows(2))]
+    found = sw.windowed({"t": [1, 4, 12], "x": [1, 2, 4]}, time="t", windows=windows, aggs=SUM)
+    assert list(found) == ["window", "start", "end", "x_sum"]
+    assert [*zip(found["start"], found["end"], strict=True)] == [(0, 10), (10, 20), (0, 2)]
+
+
+def test_an_operator_says_bounds_in_the_measure_of_the_window_and_folds_by_all_of_them() -> None:
+    made: dict[str, Any] = {"windows": MIXED, "aggs": [SUM], "time": "t"}
+    op = sw.Operator(**made, lateness="1m")
+    table = mixed_table()
+    op.process({name: values[:1] + values[2:] for name, values in table.items()})
+    first = op.advance_arrow(MOMENT + dt.timedelta(seconds=20))
+    op.process({name: values[1:2] for name, values in table.items()})
+    blob = op.snapshot()
+    results = op.advance(math.inf)
+    assert {r.window: (r.start, r.end) for r in results if r.window == "tumbling_2rows"} == {
+        "tumbling_2rows": (0, 2)
+    }
+    again = sw.Operator.restore(blob).advance_arrow(math.inf)
+    assert again.schema == first.schema
+    folded = sw.fold(pa.concat_tables([first, again]))
+    expected = sw.windowed(pa.table(table), time="t", windows=MIXED, aggs=SUM)
+    order = [("window", "ascending"), ("start", "ascending")]
+    assert folded.sort_by(order).equals(expected.sort_by(order))
+
+
+@pytest.mark.parametrize("name", ["start_position", "end_position"])
+def test_no_key_or_result_has_the_name_of_a_bound(name: str) -> None:
+    with pytest.raises(ColumnError, match=r"'start_position', 'end_position'.*Rename that column"):
+        sw.windowed({name: [1] * 3, **mixed_table()}, by=name, time="t", windows=MIXED, aggs=SUM)
+    with pytest.raises(AggregateError, match=f"the name '{name}'"):
+        sw.windowed(mixed_table(), time="t", windows=MIXED, aggs=SUM.alias(name))
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [[sw.tumbling(10), sw.session(3)], [sw.tumbling(sw.rows(3)), sw.sliding(20, every=5)]],
+    ids=["time", "rows"],
+)
+def test_rule_12_a_table_that_is_taken_in_pieces_gives_the_same_rows(
+    monkeypatch: pytest.MonkeyPatch, windows: Any
+) -> None:
+    random = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "t": random.integers(0, 100, 200),
+            "k": pa.array(
+                [("a", "b", None)[n] for n in random.integers(0, 3, 200)]
+            ).dictionary_encode(),
+            "x": pa.array([None] * 100 + random.integers(0, 9, 100).tolist(), pa.int64()),
+        }
     )
-    assert found["start"] == [0, 2_000_000]
+    aggs = [sw.agg.sum("x"), sw.agg.last("x"), sw.agg.collect("x")]
+    query: Any = {"by": "k", "time": "t", "windows": windows, "aggs": aggs}
+    whole = sw.windowed(table, **query)
+    monkeypatch.setattr("slicewise.slicing.bounded.PIECE", 17)
+    monkeypatch.setattr("slicewise.columns.PIECE", 5)
+    assert sw.windowed(table, **query).equals(whole)
+    op, other = (sw.Operator(**query) for _ in range(2))
+    for one in (op, other):
+        one.process(table)
+    wanted = op.advance(math.inf)
+    monkeypatch.setattr("slicewise.slicing.emission.PIECE", 7)
+    assert other.advance(math.inf) == wanted

@@ -54,12 +54,16 @@ def wrong(value: object) -> Any:
     [
         (
             sw.tumbling("10m"),
-            Periodic(name="tumbling_10m", length=10 * MINUTE, every=10 * MINUTE),
+            Periodic(name="tumbling_10m", length=10 * MINUTE, every=10 * MINUTE, unit="us"),
         ),
         (
             sw.tumbling(dt.timedelta(minutes=90), origin="1h"),
             Periodic(
-                name="tumbling_1h30m", length=90 * MINUTE, every=90 * MINUTE, origin=60 * MINUTE
+                name="tumbling_1h30m",
+                length=90 * MINUTE,
+                every=90 * MINUTE,
+                origin=60 * MINUTE,
+                unit="us",
             ),
         ),
         (sw.tumbling(7, name="weeks"), Periodic(name="weeks", length=7, every=7)),
@@ -77,7 +81,7 @@ def wrong(value: object) -> Any:
         ),
         (
             sw.sliding("10m", every="1m"),
-            Periodic(name="sliding_10m_1m", length=10 * MINUTE, every=MINUTE),
+            Periodic(name="sliding_10m_1m", length=10 * MINUTE, every=MINUTE, unit="us"),
         ),
         (
             sw.sliding(sw.units(5, on="km"), every=sw.units(2, on="km")),
@@ -89,7 +93,7 @@ def wrong(value: object) -> Any:
         ),
         (
             sw.sliding("1m", every=sw.rows(3)),
-            TimeEveryRows(name="sliding_1m_3rows", length=MINUTE, every=3),
+            TimeEveryRows(name="sliding_1m_3rows", length=MINUTE, every=3, unit="us"),
         ),
         (
             sw.sliding(sw.rows(10), every=5, origin=np.int64(2)),
@@ -97,7 +101,7 @@ def wrong(value: object) -> Any:
         ),
         (
             sw.cumulate("1h", every="10m"),
-            Cumulate(name="cumulate_1h_10m", length=60 * MINUTE, every=10 * MINUTE),
+            Cumulate(name="cumulate_1h_10m", length=60 * MINUTE, every=10 * MINUTE, unit="us"),
         ),
         (
             sw.cumulate(sw.units(9, on="no"), every=sw.units(2, on="no"), origin=1),
@@ -106,17 +110,17 @@ def wrong(value: object) -> Any:
         (sw.fixed(-5, 10), Fixed(name="fixed_-5_10", start=-5, length=10)),
         (
             sw.fixed(dt.datetime(1970, 1, 1, 0, 1), "1m"),
-            Fixed(name="fixed_60000000_1m", start=MINUTE, length=MINUTE),
+            Fixed(name="fixed_60000000_1m", start=MINUTE, length=MINUTE, unit="us"),
         ),
         (
-            sw.fixed(dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))), 5),
-            Fixed(name="fixed_0_5", start=0, length=5),
+            sw.fixed(dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))), "5us"),
+            Fixed(name="fixed_0_5us", start=0, length=5, unit="us"),
         ),
         (
             sw.fixed(100.5, sw.units(5, on="km")),
             Fixed(name="fixed_100.5_5km", axis="km", start=100.5, length=5),
         ),
-        (sw.session("30s"), Session(name="session_30s", gap=MINUTE // 2)),
+        (sw.session("30s"), Session(name="session_30s", gap=MINUTE // 2, unit="us")),
         (
             sw.session(5, max_length=20),
             Session(name="session_5_max_20", gap=5, max_length=20),
@@ -275,6 +279,93 @@ def test_a_window_without_meaning_is_refused(
         build()
 
 
+DAY = 24 * 60 * MINUTE
+MONDAY = 4 * DAY  # 1970-01-05
+
+
+@pytest.mark.parametrize(
+    ("window", "origin"),
+    [
+        (sw.tumbling("1w"), MONDAY),
+        (sw.tumbling("14d"), MONDAY),
+        (sw.tumbling(dt.timedelta(weeks=1)), MONDAY),
+        (sw.sliding("2w", every="1w"), MONDAY),
+        (sw.sliding(sw.rows(5), every="1w"), MONDAY),
+        (sw.cumulate("1w", every="1d"), MONDAY),
+        (sw.tumbling("1w", origin=0), 0),
+        (sw.tumbling("1w", origin="1d"), DAY),
+        (sw.tumbling("1d"), 0),
+        (sw.tumbling("10d"), 0),
+        (sw.tumbling(7 * DAY), 0),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_rule_01_whole_weeks_begin_on_monday(window: Any, origin: int) -> None:
+    assert window.origin == origin
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: sw.sliding("10m", every=60),
+            "all durations.* or all plain numbers; given: 10m, 6",
+        ),
+        (lambda: sw.session("30s", max_length=9), "all plain numbers; given: 30s, 9"),
+        (lambda: sw.tumbling("1h", origin=5), "`origin` is a moment .* given: 5 beside 1h"),
+        (lambda: sw.tumbling(60, origin="1h"), "a plain number where they are; given: '1h' besi"),
+        (lambda: sw.fixed(dt.datetime(2024, 1, 1), 5), "`start` is a moment .* beside 5. Write"),
+        (lambda: sw.fixed(5, "1m"), "`start` is a moment .* given: 5 beside 1m"),
+        (lambda: Session(name="w", gap=5, unit="s"), "`unit` of a session is 'us' where .* 's'"),
+    ],
+)
+def test_rule_01_durations_and_plain_numbers_do_not_mix_in_a_window(
+    build: Callable[[], Any], message: str
+) -> None:
+    with pytest.raises(WindowError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: sw.tumbling(2**61), SpanError, "below 2\\*\\*61, or its sum .* given: 2305843009"),
+        (lambda: sw.session(2**63), SpanError, "below 2\\*\\*61"),
+        (lambda: sw.tumbling("80000000w"), SpanError, "below 2.* given: 80000000w"),
+        (lambda: sw.units(1e19, on="km"), SpanError, "below 2"),
+        (lambda: sw.tumbling(5, origin=2**61), WindowError, "`origin` .* is below 2.* in size; gi"),
+        (lambda: sw.fixed(-(2**61), 5), WindowError, "`start` .* is below 2.* in size"),
+        (lambda: Session(name="w", gap=2**61), WindowError, "`gap` of a session is below 2"),
+        (
+            lambda: sw.sliding(2**24, every=1),
+            WindowError,
+            "in 10,000,000 instances .* with length=16777216 and every=1 puts it into 16,777,216.",
+        ),
+        (
+            lambda: sw.sliding(sw.units(1, on="km"), every=sw.units(1e-9, on="km")),
+            WindowError,
+            "puts it into 1,000,000,000. Make `every` larger",
+        ),
+        (
+            lambda: sw.cumulate(sw.units(1.0, on="km"), every=sw.units(1e-320, on="km")),
+            WindowError,
+            "puts it into infinitely many",
+        ),
+        (lambda: sw.cumulate("1w", every="1us"), WindowError, "it into 604,800,000,000"),
+    ],
+)
+def test_spans_and_instances_beyond_all_meaning_are_refused_with_their_number(
+    build: Callable[[], Any], error: type[SlicewiseError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_many_instances_that_can_be_meant_are_taken() -> None:
+    assert sw.sliding("1d", every="1s").name == "sliding_1d_1s"
+    assert sw.sliding(10_000_000, every=1).name == "sliding_10000000_1"
+
+
 # Bounds.
 #
 #   time          0    5    10   15   20
@@ -367,8 +458,8 @@ def test_openers_are_those_of_the_definition(window: TimeEveryRows, times: list[
 )
 def test_marks_are_those_of_the_definition(window: RowsEveryTime, times: list[int]) -> None:
     found = window.instances(times)
-    assert sorted((start, end) for _, start, end in found) == at(window, *times)
-    assert all((mark - window.origin) % window.every == 0 for mark, _, _ in found)
+    assert sorted(found) == at(window, *times)
+    assert all((mark - window.origin) % window.every == 0 for _, mark in found)
 
 
 @given(

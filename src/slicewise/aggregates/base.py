@@ -66,6 +66,8 @@ class Aggregate:
     kind: ClassVar[Kind] = "algebraic"
     compile: ClassVar[bool] = True
 
+    # Whether the laws of an aggregate of one's own are tried on the first rows of a first run.
+    laws: ClassVar[bool] = True
     # The Arrow type of results that are neither numbers nor booleans; `None` lets Arrow infer it.
     returns: ClassVar[Any] = None
     # What each column must hold: "numbers", "ordered", "strings" or "any".
@@ -231,13 +233,16 @@ class Component:
     """An algebra on columns: the unit that is stored, merged and shared among aggregates.
 
     Events in which one of the columns `required` is null are skipped. `provides` names smaller
-    components whose fields are among this one's: who needs one of those reads it here.
+    components whose fields are among this one's: who needs one of those reads it here. `take_over`
+    makes its states of those of the component that stood in its place while some column had nothing
+    but nulls; without one, events with such nulls leave no trace.
     """
 
     algebra: Algebra
     inputs: tuple[Input, ...]
     required: tuple[str, ...]
     provides: tuple[tuple[Component, tuple[int, ...]], ...] = field(default=(), compare=False)
+    take_over: Callable[[States], States] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -351,9 +356,10 @@ def objects_column(values: list[Any], kind: pa.DataType | None, aggregate: Aggre
     """
     import pyarrow as pa
 
+    wanted, kind = kind, None if kind is None else _single(kind)
     no_column = (pa.ArrowException, ValueError, TypeError, OverflowError)
     try:
-        return Column.from_arrow(pa.array(values, type=kind))
+        return _cast(pa.array(values, type=kind), wanted)
     except no_column as error:
         counted = forgiven()
         if counted is None:
@@ -368,7 +374,7 @@ def objects_column(values: list[Any], kind: pa.DataType | None, aggregate: Aggre
         if kind is None and item.is_valid:
             kind = item.type
         fitting.append(item.as_py())
-    return Column.from_arrow(pa.array(fitting, type=kind))
+    return _cast(pa.array(fitting, type=kind), wanted)
 
 
 def no_common_type(aggregate: Aggregate, error: Exception) -> AggregateError:
@@ -378,6 +384,26 @@ def no_common_type(aggregate: Aggregate, error: Exception) -> AggregateError:
         f"it returned makes no column: {error}. Convert the values there; `returns` of its class "
         "may name their Arrow type."
     )
+
+
+def _cast(array: pa.Array, wanted: pa.DataType | None) -> Column:
+    return Column.from_arrow(array if wanted in (None, array.type) else array.cast(wanted))
+
+
+def _single(kind: pa.DataType) -> pa.DataType:
+    """The type with floats of single precision for those of half precision.
+
+    Not every release of Arrow makes half precision of Python's floats.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_list(kind):
+        return pa.list_(_single(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_single(field.type)) for field in kind])
+    return kind
 
 
 def read(

@@ -270,6 +270,9 @@ query: Any = OPEN
 suffix: Any = OPEN
 
 
+PIECE = 1 << 25  # values or combines that are done at a time
+
+
 @kernel
 def slide_with(X: Any, valid: Any, length: int, every: int, p: Any, S: Any, out: Any) -> None:
     """Drive a merger over a whole array; `p` and `S` are its room for `length` states."""
@@ -295,7 +298,13 @@ def drive(
     p, S = arrays_for(merger, algebra, length)
     out = algebra.new(len(X[0]) // every)
     run = slide_with.specialise(algebra, using=merger.kernels_for(algebra))
-    run(X, valid, length, every, p, S, out)
+    # Only `recalc` combines a whole window for each result.
+    results = max(1, PIECE // (length if merger.name == "recalc" else every))
+    for first in range(0, -(-len(X[0]) // every), results):  # Ctrl-C is heard between them
+        rows = slice(first * every, (first + results) * every)
+        some = None if valid is None else valid[rows]
+        made = tuple(array[first : first + results] for array in out)
+        run(tuple(x[rows] for x in X), some, length, every, p, S, made)
     return out
 
 

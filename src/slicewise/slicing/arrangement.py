@@ -11,6 +11,7 @@ from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import adds_exactly, measure_dtype
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plan import context_free, needs_rows
+from slicewise.slicing.ties import Ties
 from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.windows import RowsEveryTime, TimeEveryRows
@@ -57,6 +58,8 @@ def arrange(op: Operator) -> None:
             track = _make_track(op, place, windows)
         track.technique = op.plan.partials
         track.set_windows(windows)
+        if track.tie_order.order != op.order:
+            track.tie_order = Ties(op.order)
         track.runs.admit(len(op._keys))
         tracks[place] = track
     op._tracks = tracks

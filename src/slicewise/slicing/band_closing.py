@@ -16,11 +16,12 @@ from slicewise.aggregates.base import States
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, load, store
 from slicewise.grouping import room
+from slicewise.limits import INSTANCES_OF_A_CALL
 from slicewise.slicing.bands import Bands
 from slicewise.slicing.emission import Blocks
 from slicewise.slicing.runs import first_at_least, run
 from slicewise.slicing.store import Store
-from slicewise.slicing.triggers import FreeWindows, Instances, collect, list_free
+from slicewise.slicing.triggers import FreeWindows, Instances, collect_free
 
 # Bands are added anew for each end; where that takes more combines than this for each result,
 # as with long windows that slide by little and close many at once, slices are read by key.
@@ -86,6 +87,8 @@ def close(bands: Bands, free: FreeWindows, kept: Store, low: Any, high: Any) -> 
     inside = (before[found.right] - before[found.left]).astype(np.int64)
     most = np.minimum(inside, bands.keys)
     longest = np.append(found.right[1:] != found.right[:-1], True)[: len(found)]
+    if most.sum() > INSTANCES_OF_A_CALL:
+        return None  # key by key they are counted
     if longest.sum() > 1 and inside[longest].sum() > COMBINES_PER_ROW * most.sum():
         return None
     work = Work.of(bands, found)
@@ -106,7 +109,7 @@ def _instances(bands: Bands, free: FreeWindows, low: Any, high: Any) -> Instance
     line = bands.line
     line.start, line.size[0] = bands.starts, bands.count
     points = (np.array([low], bands.starts.dtype), np.array([high], bands.starts.dtype))
-    return collect(list_free, line, free.arrays(), np.zeros(1, np.int64), *points)
+    return collect_free(line, free, np.zeros(1, np.int64), *points)
 
 
 def _rows(

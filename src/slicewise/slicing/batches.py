@@ -16,9 +16,10 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column, storage
-from slicewise.slicing.events import never_falls
 from slicewise.slicing.runs import run
+from slicewise.slicing.ties import order_of_ties
 from slicewise.slicing.triggers import INFINITY
+from slicewise.times import never_falls
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -232,19 +233,31 @@ class Grouped:
         return Grouped(batch, np.zeros(1, np.int64), np.array([0, len(batch)]))
 
     @staticmethod
-    def of(batch: Batch) -> Grouped:
-        """The events of a batch in order."""
+    def of(batch: Batch, order: Sequence[str] = ()) -> Grouped:
+        """The events of a batch in order, those of one key and time in that of some columns."""
         times, keys = batch.times, batch.keys
         if batch.single:
             if not batch.ordered and not never_falls(times):
                 batch = batch.take(order_of_times(times))
-            return Grouped.alone(batch)
+            return Grouped.alone(_without_ties(batch, order))
         after = keys[1:] > keys[:-1]
         if not bool((after | ((keys[1:] == keys[:-1]) & (times[1:] >= times[:-1]))).all()):
             batch = batch.take(order_of([keys, times]))
             keys = batch.keys
+        batch = _without_ties(batch, order)
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         return Grouped(batch, keys[starts], np.append(starts, len(batch)))
+
+
+def _without_ties(batch: Batch, order: Sequence[str]) -> Batch:
+    """Events that are in order, those of one key and time in that of some columns."""
+    if not order or not len(batch):
+        return batch
+    new = np.ones(len(batch), np.bool_)
+    new[1:] = (batch.times[1:] != batch.times[:-1]) | (batch.keys[1:] != batch.keys[:-1])
+    columns = [batch.columns[name] for name in order]
+    places = order_of_ties(new, lambda rows: [c.take(rows).to_arrow() for c in columns])
+    return batch if places is None else replace(batch.take(places), ordered=batch.ordered)
 
 
 class Waiting:

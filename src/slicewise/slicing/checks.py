@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.errors import MissingDependencyError, SnapshotError
-from slicewise.slicing.events import LATEST
+from slicewise.limits import INSTANCES_OF_AN_EVENT, REACH
 from slicewise.slicing.triggers import BEGINNING, INFINITY
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from slicewise.slicing.tracks import Track
     from slicewise.slicing.user_rows import UserRows
 
-# How many windows an operator may have had, and how many instances an event may be in.
-WINDOWS, INSTANCES = 1 << 20, 1 << 24
+WINDOWS = 1 << 20  # so many windows an operator may have had
 
 
 @contextmanager
@@ -72,7 +71,7 @@ def check_header(header: dict[str, Any]) -> None:
     named = [header["by"]] if isinstance(header["by"], str) else header["by"]
     texts = [header["time"] or "", *named, *(header["merger"] or "",)]
     require(all(isinstance(text, str) for text in texts), f"its columns are {texts!r}")
-    require(_is_whole(header["lateness"], 0, LATEST), f"its lateness is {header['lateness']!r}")
+    require(_is_whole(header["lateness"], 0, REACH), f"its lateness is {header['lateness']!r}")
     for name in ("ordered", "clock"):
         require(type(header[name]) is bool, f"its setting {name!r} is {header[name]!r}")
     require(header.get("combined") in (None, True, False), "its slices are shared in no known way")
@@ -87,11 +86,11 @@ def check_header(header: dict[str, Any]) -> None:
 def check_lengths(window: dict[str, Any]) -> None:
     """Refuse lengths of windows beyond those that times have, and steps that are much too small."""
     numbers = [value for value in window.values() if type(value) in (int, float)]
-    require(all(abs(n) < LATEST for n in numbers), f"a window has the lengths {numbers!r}")
+    require(all(abs(n) < REACH for n in numbers), f"a window has the lengths {numbers!r}")
     length, every = window.get("length"), window.get("every")
     if type(length) in (int, float) and type(every) in (int, float) and every > 0:  # type: ignore[operator]  # numbers
         many = length / every  # type: ignore[operator]  # numbers
-        require(many < INSTANCES, f"a window has {many:.3g} instances for each event")
+        require(many <= INSTANCES_OF_AN_EVENT, f"a window has {many:.3g} instances for each event")
         far = abs(window.get("origin") or 0) / every
         require(type(every) is int or far < 2**53, f"a window counts {far:.3g} steps")
 
@@ -159,7 +158,7 @@ def check_slices(track: Track, count: int, keys: int, reach: float) -> None:
     good = track.keeps_rows or bool(((stop >= start) & (stop <= INFINITY)).all())
     require(good, "slices end before they begin")
     base, rows = runs.base[:keys], runs.rows[:count]
-    good = base.min(initial=0) >= 0 and base.max(initial=0) < LATEST
+    good = base.min(initial=0) >= 0 and base.max(initial=0) < REACH
     require(good and rows.min(initial=0) >= 0, "it counts fewer rows than none")
 
 
@@ -167,7 +166,7 @@ def check_times(track: Track, count: int, keys: int, *, ordered: bool) -> None:
     """Refuse slices whose first and last events are at no times; `ordered` ones do not overlap."""
     runs = track.runs
     first, last = runs.first[:count], runs.last[:count]
-    near = (first > -LATEST) & (last < LATEST) & (first <= last)
+    near = (first > -REACH) & (last < REACH) & (first <= last)
     require(bool(near.all()), "slices have events at no time")
     good = not ordered or _rise(last[:-1], first[1:], runs.size[:keys])
     require(good, "events are not in order")
@@ -176,7 +175,7 @@ def check_times(track: Track, count: int, keys: int, *, ordered: bool) -> None:
 def check_seen(track: Track, seen: np.ndarray, count: int, keys: int) -> None:
     """Refuse counts of rows that are fewer than those in slices."""
     runs = track.runs
-    good = seen.min(initial=0) >= 0 and seen.max(initial=0) < LATEST
+    good = seen.min(initial=0) >= 0 and seen.max(initial=0) < REACH
     require(good and runs.start[:count].min(initial=0) >= 0, "it counts fewer rows than none")
     some = np.flatnonzero(runs.size[:keys] > 0)
     last = runs.offset[some] + runs.size[some] - 1

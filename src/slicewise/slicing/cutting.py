@@ -55,8 +55,8 @@ def _begins(window: Any) -> Any:
     """A window whose edges are the begins of this one."""
     if isinstance(window, Periodic | Cumulate):
         step = window.length if isinstance(window, Cumulate) else window.every
-        begins = {"length": step, "every": step, "origin": window.origin}
-        return Periodic(name=window.name, axis=window.axis, **begins)
+        begin = window.origin
+        return Periodic(name=window.name, axis=window.axis, length=step, every=step, origin=begin)
     return window
 
 

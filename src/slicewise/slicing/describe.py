@@ -30,7 +30,7 @@ def window_described(window: Window) -> Described:
 
     >>> import slicewise as sw
     >>> window_described(sw.session(5))
-    {'kind': 'Session', 'name': 'session_5', 'gap': 5, 'max_length': None}
+    {'kind': 'Session', 'name': 'session_5', 'gap': 5, 'max_length': None, 'unit': None}
     """
     if isinstance(window, UserWindow):
         return {"kind": "user", "name": window.name} | _own(window)
@@ -283,5 +283,6 @@ def _differing(before: Described, now: Described) -> list[str]:
         f"{field} was {before.get(field)!r} and is {now.get(field)!r}"
         for field in dict.fromkeys([*before, *now])
         if before.get(field) != now.get(field)
+        and not (field == "unit" and "unit" not in before)  # as in snapshots before there was one
         and not (field in ("when", "class", "attributes") and before.get(field) in unknown)
     ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from slicewise.slicing.triggers import Instances
 
 if TYPE_CHECKING:
     from slicewise.slicing.tracks import Track
+
+
+PIECE = 1 << 18  # results that are sorted at a time
 
 
 @dataclass(slots=True)
@@ -31,6 +35,14 @@ class Result:
     values: dict[str, Any]
     revision: int = 0
     retracted: bool = False
+
+
+def in_pieces(results: list[Result], key: Callable[[Result], Any]) -> list[Result]:
+    """The results sorted by `key`; Ctrl-C is heard every so many of them."""
+    if len(results) <= PIECE:
+        return sorted(results, key=key)
+    begins = range(0, len(results), PIECE)
+    return list(merge(*(sorted(results[at : at + PIECE], key=key) for at in begins), key=key))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,26 +1,19 @@
-"""What an operator is fed: batches of many kinds as columns, and times as integers."""
+"""What an operator is fed: batches of many kinds as columns."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column, has_text, plain_type, without_views
 from slicewise.errors import ColumnError, ColumnTypeError
-from slicewise.slicing.runs import run
+from slicewise.times import UNITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# Events beyond these times are unusable: sums with the lengths of windows must not overflow.
-LATEST = 2**61
-
-# How many microseconds a unit of a timestamp has, as a fraction.
-UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 
 
 class Columns(Mapping[str, Column]):
@@ -190,97 +183,13 @@ def column_of(name: str, values: Any) -> Column:
         ) from error
 
 
-class Times(NamedTuple):
-    """Times of events. `usable` is `None` when all are; then `low` and `high` are their bounds.
-
-    `ordered` tells that they are known never to fall.
-    """
-
-    values: np.ndarray
-    usable: np.ndarray | None
-    low: int
-    high: int
-    ordered: bool = False
-
-
-def usable_times(column: Column, name: str) -> Times:
-    """Times in microseconds, or in the column's own unit for plain numbers, and which are usable.
-
-    Null, NaN, fractions of plain numbers and times beyond `LATEST` are not.
-    """
-    import pyarrow as pa
-
-    kind, types = column.type, pa.types
-    values, valid = column.values, column.valid
-    multiply, divide = 1, 1
-    if types.is_null(kind):
-        return Times(np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_), 0, 0)
-    if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind):
-        multiply, divide = UNITS[kind.unit]
-    elif types.is_date32(kind):
-        multiply = 86_400_000_000
-    elif types.is_date64(kind):
-        multiply = 1_000
-    elif types.is_floating(kind):
-        with np.errstate(invalid="ignore"):
-            whole = (np.abs(values) < LATEST) & (np.floor(values) == values)
-        valid = whole if valid is None else valid & whole
-        values = np.where(whole, values, 0)
-    elif not types.is_integer(kind):
-        raise ColumnTypeError(
-            f"A time column holds timestamps, dates or whole numbers; {name!r} holds {kind}. "
-            "Cast it first, for example with `pandas.to_datetime` or polars' `str.to_datetime`."
-        )
-    if not len(values):
-        return Times(np.empty(0, np.int64), None, 0, 0)
-    reach = LATEST * divide // multiply
-    low, high, ordered = bounds_of_times(values)
-    if low <= -reach or high >= reach:
-        inside = (values > -reach) & (values < reach)
-        valid = inside if valid is None else valid & inside
-        values = np.where(inside, values, 0)
-    times = values.astype(np.int64, copy=False)
-    if multiply != 1:
-        times = times * multiply
-    if divide != 1:
-        times = times // divide
-    if valid is not None:
-        return Times(times, None, *_reach(times)) if valid.all() else Times(times, valid, 0, 0)
-    return Times(times, None, low * multiply // divide, high * multiply // divide, ordered)
-
-
-def bounds_of_times(values: np.ndarray) -> tuple[int, int, bool]:
-    """The least and the greatest of some values, and whether each is at least the one before."""
-    if values.dtype == np.int64 and values.flags.c_contiguous:
-        low, high, falls = run(look_over)(values)
-        return int(low), int(high), not falls
-    return int(values.min()), int(values.max()), never_falls(values)
-
-
-@kernel
-def look_over(values: Any) -> Any:
-    """The least, the greatest, and whether there is one below the one before."""
-    low, high, falls = values[0], values[0], False
-    for i in range(1, values.shape[0]):
-        low = min(low, values[i])
-        high = max(high, values[i])
-        falls |= values[i] < values[i - 1]
-    return low, high, falls
-
-
-def never_falls(values: np.ndarray) -> bool:
-    """Whether each value is at least the one before."""
-    return bool((values[1:] >= values[:-1]).all())
-
-
-def _reach(times: np.ndarray) -> tuple[int, int]:
-    return int(times.min()), int(times.max())
-
-
-def times_column(values: np.ndarray, kind: pa.DataType, grain: int) -> pa.Array:
+def times_column(
+    values: np.ndarray, kind: pa.DataType, grain: int, nothing: np.ndarray | None = None
+) -> pa.Array:
     """Microseconds as times of the type of a time column, if that can hold multiples of `grain`.
 
-    Otherwise they are of its kind with microseconds: a date then becomes a timestamp.
+    Otherwise they are of its kind with microseconds: a date then becomes a timestamp. They are null
+    where there is `nothing`.
     """
     import pyarrow as pa
 
@@ -290,8 +199,8 @@ def times_column(values: np.ndarray, kind: pa.DataType, grain: int) -> pa.Array:
     elif types.is_duration(kind) or types.is_time(kind):
         fine = pa.duration("us")  # the end of a day is no time of day
     else:
-        return pa.array(values)
-    moments = pa.array(values).cast(fine)
+        return pa.array(values, mask=nothing)
+    moments = pa.array(values, mask=nothing).cast(fine)
     coarse = day if types.is_date(kind) else UNITS[kind.unit][0]
     return moments if types.is_time(kind) or grain % coarse else moments.cast(kind)
 
@@ -300,6 +209,8 @@ def check_same_times(before: pa.DataType, now: pa.DataType, name: str) -> None:
     """Refuse numbers after moments and moments after numbers: they do not count the same units."""
     import pyarrow as pa
 
+    if pa.types.is_null(now):
+        return
     if pa.types.is_temporal(before) != pa.types.is_temporal(now):
         raise ColumnTypeError(
             f"A time column holds moments or numbers and stays with them; {name!r} was {before} "

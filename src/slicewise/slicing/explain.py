@@ -38,7 +38,8 @@ def _tracks(op: Operator) -> list[str]:
         if kind in ("order", "ties"):
             lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
         elif kind == "rows":
-            lines.append(f"{names}: read from rows in the order of (time, arrival).")
+            order = ", ".join(["time", *op.order, "arrival"])
+            lines.append(f"{names}: read from rows in the order of ({order}).")
         elif place == "sessions":
             lines.append(f"{names}: {share}, cut {_gaps_and_edges(windows, op.plan.partials)}.")
         else:

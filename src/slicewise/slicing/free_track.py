@@ -24,9 +24,8 @@ from slicewise.slicing.triggers import (
     INFINITY,
     FreeWindows,
     Instances,
-    collect,
+    collect_free,
     keep_from,
-    list_free,
 )
 
 # Slices are kept by time with at least so many keys, and so many events in a batch; the more keys
@@ -211,7 +210,7 @@ class FreeTrack(Track):
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         points = (np.array([low]), np.array([high]))
-        return collect(list_free, self.runs, self.free.arrays(), keys, *points)
+        return collect_free(self.runs, self.free, keys, *points)
 
     def earliest(self, places: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.runs.start[places]

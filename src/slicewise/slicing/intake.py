@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.aggregates.base import Bound, bound_columns
+from slicewise.aggregates.laws import check_first_run
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import events_of
-from slicewise.slicing.events import Columns, Times, check_same_times, fitted, usable_times
+from slicewise.slicing.events import Columns, check_same_times, fitted
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.reach import within
-from slicewise.slicing.settings import guessed, skips_null
+from slicewise.slicing.settings import check_measured, guessed
 from slicewise.slicing.triggers import INFINITY
+from slicewise.times import Measure, Parsed, parsed
 from slicewise.windows.base import holds
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 
-def times_of(op: Operator, columns: Columns) -> Times:
+def times_of(op: Operator, columns: Columns) -> Parsed:
     """The times of a batch; without a time column, the moment of its arrival."""
     import pyarrow as pa
 
@@ -33,12 +35,14 @@ def times_of(op: Operator, columns: Columns) -> Times:
         over = op.watermark if op.watermark < INFINITY else op._newest
         now = max(op._clock(), op._newest, over)
         op._time_type = pa.int64()
-        return Times(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
+        return Parsed(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
     column = columns[op.time]
-    if op._time_type is not None and not pa.types.is_null(column.type):
+    times = parsed(column, op.time)
+    if op._time_type is not None:
         check_same_times(op._time_type, column.type, op.time)
-    times = usable_times(column, op.time)
-    if op._time_type is None and not pa.types.is_null(column.type):
+    elif not pa.types.is_null(column.type):
+        late_by = op.lateness_unit is not None if op.lateness else None
+        check_measured(Measure.of(op.time, column.type, op.unit), op.windows, late_by)
         op._time_type = column.type
     return within(times, op.reach)
 
@@ -63,6 +67,7 @@ def bind(op: Operator, columns: Columns) -> None:
         kind = known.setdefault(name, given)
         if given != kind:
             columns.put(name, fitted(columns[name], kind, name))
+    check_first_run(op.aggs, columns)
 
 
 def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
@@ -90,7 +95,7 @@ def _learn(op: Operator, columns: Columns) -> None:
 
     found = {name: columns.type_of(name) for name in op._untyped if name in columns}
     found = {name: kind for name, kind in found.items() if not pa.types.is_null(kind)}
-    if not found or not all(skips_null(found, aggregate) for aggregate in op.aggs):
+    if not found:
         return
     types = {**(op._types or {}), **found}
     bounds = _bound(op, types)
@@ -152,7 +157,7 @@ def within_reach(op: Operator, columns: Columns, usable: np.ndarray | None) -> n
 
 
 def wanted_of(
-    op: Operator, given: Times, usable: np.ndarray | None, columns: Columns
+    op: Operator, given: Parsed, usable: np.ndarray | None, columns: Columns
 ) -> np.ndarray | None:
     """Which events count (`None`: all); the others are counted and kept to be handed out."""
     horizon = op._horizon(op.watermark)

@@ -11,9 +11,9 @@ import numpy as np
 from slicewise.aggregates.base import Bound
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
+from slicewise.limits import REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.batches import Batch
-from slicewise.slicing.events import LATEST
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
@@ -24,9 +24,8 @@ from slicewise.slicing.triggers import (
     BEGINNING,
     INFINITY,
     Instances,
-    collect,
+    collect_free,
     keep_from,
-    list_free,
     needed_from,
 )
 from slicewise.windows import Window
@@ -72,9 +71,9 @@ class MeasureTrack(FreeTrack):
     def reach(self) -> float:
         """How far from zero values can be told apart: floats run together after so many steps."""
         if self.settled.dtype.kind != "f":
-            return float(LATEST)
+            return float(REACH)
         steps: float = min(getattr(p.window, "every", p.window.length) for p in self.windows)
-        return min(float(LATEST), EXACT * steps)
+        return min(float(REACH), EXACT * steps)
 
     def usable(self, column: Column) -> np.ndarray:
         """Which values can be told apart from their neighbours; null and NaN are in no instance."""
@@ -110,6 +109,7 @@ class MeasureTrack(FreeTrack):
         if self.rows:
             sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
             self.take(sliced, batch)
+            self.tie_order.sort(self.runs, at, batch.times, batch.keys, sliced.slots, batch.columns)
             return
         chosen = at[wanted]
         reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
@@ -175,7 +175,7 @@ class MeasureTrack(FreeTrack):
         lows = np.zeros(len(keys), runs.start.dtype)
         lows[begun] = runs.start[runs.offset[keys[begun]]]
         points = (np.maximum(self.reached(low)[keys], lows), self.reached(high)[keys])
-        return collect(list_free, self.runs, self.free.arrays(), keys, *points)
+        return collect_free(self.runs, self.free, keys, *points)
 
     def earliest(self, places: np.ndarray) -> np.ndarray:
         return Track.earliest(self, places)

@@ -17,7 +17,7 @@ import numpy as np
 from slicewise.aggregates.base import Aggregate, Bound, reads
 from slicewise.aggregates.forgiving import forgiven
 from slicewise.columns import pylist
-from slicewise.errors import OrderError, SpanError, WindowError
+from slicewise.errors import CapabilityError, OrderError, SpanError, WindowError
 from slicewise.grouping import frozen
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.batches import (
@@ -33,6 +33,7 @@ from slicewise.slicing.emission import (
     Listed,
     Result,
     answers_of,
+    in_pieces,
     prints_of,
     retractions,
 )
@@ -54,11 +55,13 @@ from slicewise.slicing.quarantine import MOST, Quarantine, checked_most
 from slicewise.slicing.reach import EVER, Reach, limits_of, reach_of
 from slicewise.slicing.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.settings import (
+    POSITIONS,
     RESULT_COLUMNS,
+    TIMES,
     Emit,
     Known,
-    as_lateness,
     check_emit,
+    check_measured,
     check_merging,
     check_results,
     check_window,
@@ -70,8 +73,10 @@ from slicewise.slicing.tracks import (
     Track,
 )
 from slicewise.slicing.triggers import BEGINNING, INFINITY
-from slicewise.times import since_epoch
+from slicewise.spans import Duration
+from slicewise.times import UNITS, Measure, as_length, check_unit, since_epoch
 from slicewise.windows import UserWindow, Window
+from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,11 +112,14 @@ class Operator:
 
     `process` takes events, `advance` a watermark and returns what that closes. With
     `ordered=True` events are promised in the order of time, each is its own watermark, and
-    `process` returns the results. `lateness` and times of events are in the units of the time
-    column, microseconds for timestamps; durations such as `"1m"` are microseconds. `merger` names
-    an algorithm of `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's;
-    `store` says whether slices are merged when a window closes (`"lazy"`) or in trees that are kept
-    (`"eager"`), and `partials` where periodic windows cut them; `op.plan` has what was chosen.
+    `process` returns the results. Events of one key and equal time are ordered by the columns of
+    `order`, if there are any (null is the least, NaN the greatest), and then by arrival.
+    Lengths are durations such as `"1m"` over timestamps, and plain numbers over plain numbers;
+    `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what the numbers of the time column mean, so that
+    durations can be taken there too. `merger` names an algorithm of
+    `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's; `store` says whether
+    slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`), and
+    `partials` where periodic windows cut them; `op.plan` has what was chosen.
     `op.late` has the newest `max_late` of the events that were refused (`None`: all of them).
 
     Threads may share an operator: its calls wait for each other. A call that was cut short in the
@@ -137,6 +145,8 @@ class Operator:
         lateness: Any = 0,
         emit: Emit = "on_close",
         ordered: bool = False,
+        order: str | Sequence[str] | None = None,
+        unit: str | None = None,
         merger: str | None = None,
         store: StoreKind | None = None,
         partials: Technique | None = None,
@@ -150,7 +160,24 @@ class Operator:
         self._by_one = isinstance(by, str)
         self.emit: Emit = emit
         self.ordered = ordered
-        self.lateness = as_lateness(lateness)
+        self.order = names(order)
+        if ordered and self.order:
+            raise CapabilityError(
+                "`ordered=True` promises that events come in their order, those of equal time too, "
+                f"so there is nothing for `order` to decide; given: order={order!r}. Leave one of "
+                "them out."
+            )
+        check_unit(unit)
+        if unit is not None and time is None:
+            raise SpanError(
+                "`unit` says what the numbers of the time column mean; without a time column a "
+                f"clock counts microseconds; given: unit={unit!r}. Leave it out."
+            )
+        self.unit = unit
+        said = as_length("lateness", lateness)
+        self.lateness = Measure(time, unit=unit).length("`lateness`", said)
+        # In which unit that is, as windows have one.
+        self.lateness_unit = DURATIONS if isinstance(said, Duration) and unit is None else None
         self.merger = merger
         self.store: StoreKind | None = store
         self.partials: Technique | None = partials
@@ -185,7 +212,7 @@ class Operator:
         self._bounds: list[Bound] = []
         self._combined: bool | None = None  # whether slices are, once there may be some
         for window in [windows] if isinstance(windows, Window) else windows:
-            self._place(window, BEGINNING)
+            self._place(self._counted(window), BEGINNING)
         if not self._windows:
             raise WindowError("An operator needs at least one window; given: none.")
         self._replan()
@@ -197,8 +224,16 @@ class Operator:
         """The windows, in the order in which they were given."""
         return [placed.window for placed in self._windows]
 
-    def _place(self, window: Window, since: Any) -> None:
+    def _counted(self, window: Window) -> Window:
+        """The window in the units of the time column, as far as they are known."""
         check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
+        if self.unit is not None:
+            window = window.counted_in(self.unit)
+        if self.time is not None and self._time_type is not None:
+            check_measured(Measure.of(self.time, self._time_type, self.unit), [window])
+        return window
+
+    def _place(self, window: Window, since: Any) -> None:
         self._taken.add(window.name)
         self._windows.append(Placed(self._next_number, window, since))
         self._next_number += 1
@@ -213,7 +248,7 @@ class Operator:
         """
         from slicewise.slicing.adding import known_from, make_room
 
-        check_window(window, self._taken, emit=self.emit, lateness=self.lateness)
+        window = self._counted(window)
         self._check_reach(window)
         since = known_from(self, window)
         self._guard.begin()
@@ -265,7 +300,7 @@ class Operator:
             partials=self.partials,
             combined=self._combined,
         )
-        self._known = Known.of(self._windows, self.by, self.aggs, self._next_number)
+        self._known = Known.of(self._windows, [*self.by, *self.order], self.aggs, self._next_number)
         self._nothing = self._reach = None
         if self._types is not None:
             arrange(self)
@@ -353,7 +388,7 @@ class Operator:
 
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
-        columns = {name: batch.columns[name] for name in self._aggregated()}
+        columns = {name: batch.columns[name] for name in self._kept()}
         users = any(isinstance(placed.window, UserWindow) for placed in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
@@ -363,6 +398,10 @@ class Operator:
         """The columns that aggregates read."""
         components = (c for bound in self._bounds for c in bound.components)
         return list(dict.fromkeys(name for c in components for name in reads(c)))
+
+    def _kept(self) -> list[str]:
+        """The columns of events that wait: what aggregates read, and what decides ties."""
+        return list(dict.fromkeys([*self._aggregated(), *self.order]))
 
     def _check_order(self, times: np.ndarray, usable: np.ndarray | None) -> None:
         """Hold events to the promise that they come in the order of time."""
@@ -473,24 +512,26 @@ class Operator:
         """The rows of a table of results, in order."""
         plain = {*self.by, *RESULT_COLUMNS}
         values = [name for name in table.column_names if name not in plain]
+        others = {window.name for window in self._known.others}
         results = []
         for row in pylist(table):
             key: Any = tuple(map(frozen, (row[name] for name in self.by)))
             key = None if not key else key[0] if self._by_one else key
+            apart = POSITIONS[0] in row and row["window"] in others
+            start, end = (row[name] for name in (POSITIONS if apart else TIMES))
             results.append(
                 Result(
                     key,
                     row["window"],
-                    row["start"],
-                    row["end"],
+                    start,
+                    end,
                     {name: row[name] for name in values},
                     row["revision"],
                     row["retracted"],
                 )
             )
         rank = {placed.window.name: number for number, placed in enumerate(self._windows)}
-        results.sort(key=lambda r: (rank[r.window], not r.retracted, r.start, r.end))
-        return results
+        return in_pieces(results, lambda r: (rank[r.window], not r.retracted, r.start, r.end))
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""
@@ -500,7 +541,7 @@ class Operator:
             after = getattr(track, "after", 0)
             if after not in sorted_:
                 batches = in_sequence(batch for batch in ready if batch.arrival >= after)
-                sorted_[after] = [Grouped.of(batch) for batch in batches]
+                sorted_[after] = [Grouped.of(batch, self.order) for batch in batches]
             for grouped in sorted_[after]:
                 track.add_in_order(grouped)
 
@@ -520,10 +561,14 @@ class Operator:
         return self._codes[: len(self._keys)]
 
     def _point(self, watermark: Any) -> int:
+        moment: int | None = None
         if isinstance(watermark, np.datetime64) and not np.isnat(watermark):
-            watermark = int(watermark.astype("M8[us]").astype(np.int64))
-        if isinstance(watermark, dt.datetime) and watermark == watermark:  # NaT is a datetime too
-            return since_epoch(watermark)
+            moment = int(watermark.astype("M8[us]").astype(np.int64))
+        elif isinstance(watermark, dt.datetime) and watermark == watermark:  # NaT is one too
+            moment = since_epoch(watermark)
+        if moment is not None:
+            many, one = UNITS[self.unit or "us"]
+            return -(-moment * one // many)
         number = isinstance(watermark, int | float | np.integer | np.floating)
         if not number or watermark != watermark:
             shown = "NaN" if number else repr(watermark)
@@ -543,7 +588,8 @@ class Operator:
             together = track.closed(low, high)
         if together is not None:
             return [Due([together])] if len(together) else []
-        listed = Listed.of(track, keys, low, high)
+        with self._guard.harmless(WindowError):  # too many of them
+            listed = Listed.of(track, keys, low, high)
         if not len(listed.instances):
             return []
         with self._guard.harmless(Exception):
@@ -554,7 +600,8 @@ class Operator:
 
     def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
-        listed = Listed.of(track, keys, low, high)
+        with self._guard.harmless(WindowError):  # too many of them
+            listed = Listed.of(track, keys, low, high)
         windows = np.array([placed.number for placed in track.windows])
         floors = track.floors(keys, low)
         answers: list[Answers] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,9 @@ import numpy as np
 from slicewise.columns import Column
 from slicewise.slicing.emission import Answers, Blocks
 from slicewise.slicing.events import times_column
+from slicewise.slicing.measures import measure_dtype
+from slicewise.slicing.settings import POSITIONS, TIMES
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +39,7 @@ def table_of(op: Operator, answers: Sequence[Answers | Blocks]) -> pa.Table:
     for part in answers:
         columns: dict[str, Any] = dict(zip(op.by, key_columns(op, part.key), strict=True))
         plain = _of_blocks(op, part) if isinstance(part, Blocks) else _of_rows(op, part)
-        columns |= {name: plain.pop(name) for name in ("window", "start", "end")}
+        columns |= {name: plain.pop(name) for name in ("window", *bounds_of(op))}
         values = [column.to_arrow() for column in part.columns]
         columns |= dict(zip(outputs, values, strict=True))
         tables.append(pa.table(columns | plain))
@@ -49,8 +52,7 @@ def _of_rows(op: Operator, part: Answers) -> dict[str, Any]:
 
     return {
         "window": _names(op, part.window),
-        "start": _bounds_column(op, part.start),
-        "end": _bounds_column(op, part.end),
+        **_bounds(op, part.window, part.start, part.end),
         "revision": pa.array(part.revision.astype(np.int64)),
         "retracted": pa.array(part.retracted),
     }
@@ -64,8 +66,10 @@ def _of_blocks(op: Operator, part: Blocks) -> dict[str, Any]:
     whole = [len(part)]
     return {
         "window": _repeated(_names(op, part.window), sizes),
-        "start": _repeated(_bounds_column(op, part.start), sizes),
-        "end": _repeated(_bounds_column(op, part.end), sizes),
+        **{
+            name: _repeated(column, sizes)
+            for name, column in _bounds(op, part.window, part.start, part.end).items()
+        },
         "revision": _repeated(pa.array([0], pa.int64()), whole),
         "retracted": _repeated(pa.array([False]), whole),
     }
@@ -129,10 +133,47 @@ def key_columns(op: Operator, codes: np.ndarray) -> list[pa.Array]:
     return op._keys.take(codes)
 
 
-def _bounds_column(op: Operator, values: np.ndarray) -> pa.Array:
-    """Starts or ends: times of the type of the time column, if all windows measure time."""
+def mixed(op: Operator) -> bool:
+    """Whether times are moments and some windows measure something else."""
     import pyarrow as pa
 
-    if op._time_type is None or not op._known.timed:
-        return pa.array(values)
-    return times_column(values, op._time_type, op._known.grain)
+    known = op._time_type is not None and op._known.mixed
+    return known and bool(pa.types.is_temporal(op._time_type))
+
+
+def bounds_of(op: Operator) -> tuple[str, ...]:
+    """The columns that have the bounds of instances."""
+    return (*TIMES, *POSITIONS) if mixed(op) else TIMES
+
+
+def _bounds(op: Operator, window: np.ndarray, start: np.ndarray, end: np.ndarray) -> dict[str, Any]:
+    """Starts and ends: moments like the time column, or numbers.
+
+    Where times are moments, the bounds of windows that measure something else have columns of their
+    own, and each row has null in those that it has nothing to say in.
+    """
+    import pyarrow as pa
+
+    if op._time_type is None or (op._known.others and not mixed(op)):
+        return dict(zip(TIMES, map(pa.array, (start, end)), strict=True))
+    kind, grain = op._time_type, op._known.grain
+    if not op._known.others:
+        return {n: times_column(v, kind, grain) for n, v in zip(TIMES, (start, end), strict=True)}
+    timed = op._known.timed[window]
+    found = {}
+    for name, values in zip(TIMES, (start, end), strict=True):
+        found[name] = times_column(np.where(timed, values, 0).astype(np.int64), kind, grain, ~timed)
+    number = position_type(op._known.others, op._types or {})
+    for name, values in zip(POSITIONS, (start, end), strict=True):
+        found[name] = pa.array(values, mask=timed).cast(number)
+    return found
+
+
+def position_type(windows: Iterable[Window], types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """The type of the bounds of windows over rows and advancing columns."""
+    import pyarrow as pa
+
+    axes = [(window, getattr(window, "axis", None)) for window in windows]
+    over = [(window, axis) for window, axis in axes if axis is not None and axis in types]
+    fractions = any(measure_dtype(types[axis], [window]) == "f8" for window, axis in over)
+    return pa.float64() if fractions else pa.int64()

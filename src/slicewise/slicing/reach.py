@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slicewise.slicing.events import LATEST, Times
+from slicewise.limits import REACH
+from slicewise.times import Parsed
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 Reach = tuple[int, int]  # the least and the greatest of some times
 
-EVER = (-LATEST, LATEST)
+EVER = (-REACH, REACH)
 # The first and the last microsecond of Python's calendar.
 CALENDAR = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 # What fits 64 bits as nanoseconds; the least number stands for no time at all.
@@ -60,7 +61,7 @@ def reach_of(windows: Iterable[Window], kind: pa.DataType) -> Reach:
     return first, last
 
 
-def within(times: Times, reach: Reach) -> Times:
+def within(times: Parsed, reach: Reach) -> Parsed:
     """The same times, of which those out of reach are not usable."""
     first, last = reach
     if times.usable is None and times.low >= first and times.high <= last:
@@ -70,4 +71,4 @@ def within(times: Times, reach: Reach) -> Times:
         inside &= times.usable
         if (inside == times.usable).all():
             return times
-    return Times(times.values, inside, 0, 0)
+    return Parsed(times.values, inside, 0, 0)

@@ -31,6 +31,7 @@ from slicewise.slicing.snapshot import (
     _place_said,
     combined_of,
     get_events,
+    say_times,
 )
 from slicewise.slicing.store import Store, fill_identity
 from slicewise.slicing.tracks import Placed
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # What must be as it was.
-FIXED = ("by", "time", "emit", "ordered")
+FIXED = ("by", "time", "unit", "emit", "ordered")
 
 
 def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Operator:
@@ -82,6 +83,7 @@ def _resumed(op: Operator, source: BlobReader, types: Mapping[str, pa.DataType])
         _get_types(op, header["types"], source, types)
         _get_tracks(op, source)
         get_events(op, source)
+        say_times(op, header)
     for window in wanted:
         if window.name not in op._taken:
             op.add_window(window)
@@ -99,7 +101,7 @@ def _check(op: Operator, header: dict[str, Any]) -> None:
     differing = [
         f"`{name}` was {header[name]!r} and is {now[name]!r}"
         for name in FIXED
-        if header[name] != now[name]
+        if header.get(name, now[name]) != now[name]
     ]
     if differing:
         raise SnapshotError(

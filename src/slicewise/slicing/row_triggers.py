@@ -215,11 +215,9 @@ def list_last_rows(
                 break
             while p < z and start[p] < mark:
                 p += 1
-            end = p - a + base[code]
-            begin = max(end - length, 0)
-            l = max(p - (end - begin), a)
+            l = max(p - min(length, p - a + base[code]), a)
             if mark > low and start[l] >= since:
-                note(out, count, w, code, begin, end, l, p, mark)
+                note(out, count, w, code, start[l], mark, l, p, mark)
                 count += 1
     return count
 

@@ -6,24 +6,18 @@ import math
 import time
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from slicewise.aggregates.base import Aggregate, type_of_nulls
-from slicewise.errors import AggregateError, CapabilityError, ColumnError, SpanError, WindowError
+from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.partials import TECHNIQUES
 from slicewise.slicing.plan import STORES
 from slicewise.slicing.tracks import Placed
-from slicewise.spans import Duration, Ticks, is_nothing, span
-from slicewise.windows import (
-    Punctuated,
-    RowPeriodic,
-    RowsEveryTime,
-    Threshold,
-    TimeEveryRows,
-    UserWindow,
-    Window,
-)
+from slicewise.times import Measure
+from slicewise.windows import Punctuated, Threshold, UserWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +25,9 @@ if TYPE_CHECKING:
 
 Emit = Literal["on_close", "final", "on_update"]
 MODES = ("on_close", "final", "on_update")
-RESULT_COLUMNS = ("window", "start", "end", "revision", "retracted")
+# The bounds of instances: times or plain numbers, and beside times those of other measures.
+TIMES, POSITIONS = ("start", "end"), ("start_position", "end_position")
+RESULT_COLUMNS = ("window", *TIMES, *POSITIONS, "revision", "retracted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +35,19 @@ class Known:
     """What follows from the windows and aggregates, so that no call has to go through them.
 
     `columns` are those that are read, `labels` the names of windows by number, `conditions` the
-    windows with a condition, `read` those with a column that must be of a certain type, and `timed`
-    tells whether every window measures time. All lengths of time and origins are multiples of
-    `grain`.
+    windows with a condition, `read` those with a column that must be of a certain type. `timed`
+    tells of each window by number whether it measures time, `others` are the windows that do not,
+    and `mixed` tells whether there are windows of both kinds. All lengths of time and origins are
+    multiples of `grain`.
     """
 
     columns: tuple[str, ...]
     labels: list[str]
     conditions: list[Placed]
     read: list[Window]
-    timed: bool
+    timed: np.ndarray
+    others: list[Window]
+    mixed: bool
     grain: int
 
     @staticmethod
@@ -57,6 +56,7 @@ class Known:
     ) -> Known:
         columns = dict.fromkeys([*by, *(c for a in aggs for c in a.columns)])
         names = {placed.number: placed.window.name for placed in windows}
+        others = {placed.number: placed.window for placed in windows if not placed.window.timed}
         for placed in windows:
             columns.update(dict.fromkeys(placed.window.reads or ()))
         return Known(
@@ -64,8 +64,10 @@ class Known:
             [names.get(number, "") for number in range(numbers)],
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
             [p.window for p in windows if p.window.reads],
-            not any(measures_other(placed.window) for placed in windows),
-            math.gcd(*(number for placed in windows for number in lengths_of(placed.window))),
+            np.array([number not in others for number in range(numbers)], np.bool_),
+            list(others.values()),
+            0 < len(others) < len(windows),
+            math.gcd(*(number for placed in windows for number in placed.window.times)),
         )
 
 
@@ -117,6 +119,15 @@ def check_window(window: Window, taken: Container[str], *, emit: Emit, lateness:
             f"{window.name!r} was given with emit={emit!r} and lateness={lateness}. "
             "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
         )
+
+
+def check_measured(
+    measure: Measure, windows: Iterable[Window], lateness: bool | None = None
+) -> None:
+    """Refuse windows, and a lateness in durations or not, that a time column has no meaning for."""
+    for window in windows:
+        measure.check(f"the window {window.name!r}", durations=window.durations)
+    measure.check("`lateness`", durations=lateness)
 
 
 def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
@@ -177,37 +188,3 @@ def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -
     if not read and any(getattr(window, "when", None) == column for window in windows):
         return pa.bool_()
     return type_of_nulls(column, aggs)
-
-
-def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:
-    """Whether an event with null in one of these columns leaves no trace in an aggregate."""
-    read = set(columns) & set(aggregate.columns)
-    return read <= set(aggregate.needed(aggregate.columns))
-
-
-def lengths_of(window: Window) -> list[int]:
-    """The lengths of time and origins of a window that measures time."""
-    named = ["length", "origin", "start", "gap", "max_length"]
-    if not isinstance(window, TimeEveryRows):
-        named.append("every")
-    found = [getattr(window, name, None) for name in named]
-    return [number for number in found if type(number) is int]
-
-
-def measures_other(window: Window) -> bool:
-    """Whether starts and ends of a window are something other than times."""
-    return isinstance(window, RowPeriodic | RowsEveryTime) or (
-        getattr(window, "axis", None) is not None
-    )
-
-
-def as_lateness(given: Any) -> int:
-    """How far below the watermark events count, in units of the time column."""
-    if is_nothing(given):
-        return 0
-    length = span(given)
-    if isinstance(length, Duration):
-        return length.microseconds
-    if isinstance(length, Ticks):
-        return length.count
-    raise SpanError(f"`lateness` is a length of time; given: {given!r}.")

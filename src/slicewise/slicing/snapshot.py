@@ -19,6 +19,7 @@ import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Component
 from slicewise.errors import SnapshotError
+from slicewise.limits import REACH
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.checks import (
     check_anchors,
@@ -44,13 +45,12 @@ from slicewise.slicing.describe import (
     window_described,
     window_of,
 )
-from slicewise.slicing.events import LATEST
 from slicewise.slicing.forgetting import codes_of, live_keys, look_again
 from slicewise.slicing.free_track import FreeTrack
 from slicewise.slicing.intake import bind_to
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
-from slicewise.slicing.memory import FIELDS, Emitted
+from slicewise.slicing.memory import CLOSE, END, FIELDS, KEY, START, WINDOW, Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.plain import pack, unpack
 from slicewise.slicing.runs import of_keys
@@ -59,7 +59,8 @@ from slicewise.slicing.tracks import Placed, RowTrack, Track
 from slicewise.slicing.triggers import BEGINNING, INFINITY
 from slicewise.slicing.user_rows import Progress, UserRows
 from slicewise.slicing.waiting_blob import get_waiting, put_waiting
-from slicewise.windows import Window
+from slicewise.spans import Duration
+from slicewise.windows import RowsEveryTime, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +68,10 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
 # Arguments of an operator that are kept under their own names, and numbers that it counts.
-SETTINGS = ("time", "lateness", "emit", "ordered", "merger", "store", "partials", "max_late")
+SETTINGS = (
+    *("time", "unit", "emit", "ordered", "order"),
+    *("merger", "store", "partials", "max_late"),
+)
 COUNTERS = ("watermark", "_newest", "_next_number")
 
 
@@ -90,6 +94,8 @@ def snapshot(op: Operator) -> bytes:
         "aggs": [aggregate_described(aggregate) for aggregate in op.aggs],
         "by": op.by[0] if op._by_one else list(op.by),
         **{name: getattr(op, name) for name in SETTINGS},
+        "lateness": op.lateness,
+        "lateness_unit": op.lateness_unit,
         "clock": op.time is None and op._clock is not wall_clock,
         "counters": {name: getattr(op, name) for name in COUNTERS},
         "stats": asdict(op.stats),
@@ -141,6 +147,8 @@ def _restored(
             "`restore` again with `clock=...`."
         )
     described = [one["window"] for one in header["windows"]]
+    unit, lateness = header.get("unit"), header["lateness"]
+    windows = counted_in(unit, windows)
     found = chosen(
         "windows", described, windows, window_described, window_of, _window_name, trusted=trusted
     )
@@ -153,6 +161,7 @@ def _restored(
         aggs=defined,
         by=header["by"] or None,
         clock=clock,
+        lateness=Duration(lateness) if lateness and header.get("lateness_unit") else lateness,
         **{name: header[name] for name in SETTINGS if name in header},  # older ones have fewer
     )
     op._windows = [
@@ -170,7 +179,33 @@ def _restored(
         for track, node in zip(tracks, header["tracks"], strict=True):
             _get_track(track, node, len(op._keys), source)
         get_events(op, source)
+        say_times(op, header)
     return op
+
+
+def say_times(op: Operator, header: dict[str, Any]) -> None:
+    """Name emitted instances of the last rows by their times; they had row positions once.
+
+    Snapshots from before that do not say the unit of times either.
+    """
+    if "unit" in header:
+        return
+    entries = op._emitted.entries.copy()
+    for track in op._tracks.values():
+        numbers = [p.number for p in track.windows if isinstance(p.window, RowsEveryTime)]
+        mine = np.flatnonzero(np.isin(entries[WINDOW], numbers))
+        if len(mine):
+            entries[START, mine] = track.times_at(entries[KEY, mine], entries[START, mine])
+            entries[END, mine] = entries[CLOSE, mine]
+    op._emitted.load(entries)
+
+
+def counted_in(unit: str | None, windows: Any) -> Any:
+    """Windows that are given again, in the unit in which a snapshot says them."""
+    if unit is None or windows is None:
+        return windows
+    given = [windows] if isinstance(windows, Window) else windows
+    return [window.counted_in(unit) for window in given]
 
 
 def combined_of(header: dict[str, Any]) -> bool | None:
@@ -185,7 +220,7 @@ def get_events(op: Operator, source: BlobReader) -> None:
         if isinstance(track, OrderTrack):
             op._waiting.separate(track.after)
     if op._waiters:
-        types = {name: (op._types or {})[name] for name in op._aggregated()}
+        types = {name: (op._types or {})[name] for name in op._kept()}
         conditions = [placed.number for placed in op._known.conditions]
         get_waiting(op._waiting, source, types, len(op._keys), conditions, single=not op.by)
 
@@ -335,6 +370,9 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
         "evict_at": track.evict_at,
         "store": _put_store(track.store, slots, out),
     }
+    ties = track.tie_order.table(slots)
+    if ties is not None:
+        node["ties"] = out.put_bytes(table_bytes(ties))
     if isinstance(track, MeasureTrack):
         node["settled"] = out.put(of_keys(track.settled, live, BEGINNING))
     if isinstance(track, RowTrack):
@@ -380,6 +418,8 @@ def _get_track(
     track.evict_at = node["evict_at"]
     (get_store or _get_store)(track.store, node["store"], count, source)
     track.store.set_eager(eager=track.store.tree is not None)
+    if "ties" in node:
+        track.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(track, MeasureTrack):
         track._admit()
         settled = exactly(source.get(node["settled"]), keys, "keys", track.settled.dtype)
@@ -430,7 +470,7 @@ def _get_slices(track: Track, node: Any, count: int, keys: int, source: BlobRead
     if node["arrival"] is not None:
         runs.arrival[:count] = exactly(source.get(node["arrival"]), count, "slices")
     require((node["stop"] is None) == track.keeps_rows, "rows and slices are taken for each other")
-    reach = track.reach if isinstance(track, MeasureTrack) else LATEST
+    reach = track.reach if isinstance(track, MeasureTrack) else REACH
     check_slices(track, count, keys, reach)
     if type(track) is not FreeTrack:
         require(node["first"] is not None, "slices have events at no time")

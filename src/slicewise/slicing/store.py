@@ -92,14 +92,22 @@ class Store:
         return self.runs.rows - nulls
 
     def rebind(self, bounds: Sequence[Bound]) -> None:
-        """Take over other components; those that are new have seen no event."""
+        """Take over other components; those that are new have seen no event that leaves a trace."""
         known = dict(zip(self.components, self.states, strict=True))
+        before = {
+            new: old
+            for one, other in zip(self.bounds, bounds, strict=True)
+            for old, new in zip(one.components, other.components, strict=False)
+        }
         self.set_eager(eager=self.tree is not None)
         self.bounds, self.components, self.own = list(bounds), share(bounds), own_of(bounds)
         self.states = [None] * len(self.components)
         for number, component in enumerate(self.components):
+            older = known.get(before.get(component, component))
             if component in known:
                 self.states[number] = known[component]
+            elif component.take_over is not None and older is not None:
+                self.states[number] = component.take_over(older)
             else:
                 S = self._room(number, component)
                 every = np.arange(self.runs.slots, dtype=np.int64)

@@ -34,15 +34,16 @@ from slicewise.slicing.session_slicer import (
 )
 from slicewise.slicing.slicer import Edges, Sliced
 from slicewise.slicing.store import Store
+from slicewise.slicing.ties import Ties
 from slicewise.slicing.triggers import (
     BEGINNING,
     INFINITY,
     FreeWindows,
     Instances,
     collect,
+    collect_free,
     keep_from,
     keep_sessions,
-    list_free,
     list_sessions,
 )
 from slicewise.windows import (
@@ -96,6 +97,7 @@ class Track(ABC):
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
         self.evict_at = EVICT_AT_LEAST
+        self.tie_order = Ties(())
         # Events that an aggregate raised an error for, until they are handed out.
         self.refused: list[tuple[Batch, int, Exception]] = []
 
@@ -197,6 +199,17 @@ class Track(ABC):
     def earliest(self, places: np.ndarray) -> np.ndarray:
         """Times before which the slices at these places have no event."""
         found: np.ndarray = self.runs.first[self.runs.slot[places]]
+        return found
+
+    def times_at(self, keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """The times of rows by their positions, for tracks whose slices are rows.
+
+        Rows that are gone have the time of the first one that is left.
+        """
+        runs = self.runs
+        there = np.clip(positions - runs.base[keys], 0, np.maximum(runs.size[keys] - 1, 0))
+        places = np.minimum(runs.offset[keys] + there, max(len(runs.start) - 1, 0))
+        found: np.ndarray = runs.start[places] if len(runs.start) else positions
         return found
 
     def evict(self, point: int) -> None:
@@ -315,7 +328,7 @@ class SessionTrack(Track):
         if not len(self.free.numbers):
             return sessions
         points = (np.array([low]), np.array([high]))
-        free = collect(list_free, self.runs, self.free.arrays(), keys, *points)
+        free = collect_free(self.runs, self.free, keys, *points)
         return Instances.concatenate([free, sessions])
 
     def needed(self, point: int) -> np.ndarray:
@@ -351,7 +364,7 @@ class SessionTrack(Track):
 
 
 class RowTrack(Track):
-    """Windows that need the rows themselves, in the order of (time, arrival)."""
+    """Windows that need the rows themselves, in the order of (time, ties, arrival)."""
 
     @property
     def keeps_rows(self) -> bool:
@@ -379,6 +392,9 @@ class RowTrack(Track):
             self.runs, batch.times, batch.times, batch.keys, batch.wanted, batch.arrival
         )
         self.take(sliced, batch)
+        self.tie_order.sort(
+            self.runs, batch.times, batch.times, batch.keys, sliced.slots, batch.columns
+        )
         self.store.touch(batch.times, batch.keys)
         rows = sliced.slots >= 0
         for number, marks in self.marks.items():
@@ -391,7 +407,7 @@ class RowTrack(Track):
         found = []
         if len(self.free.numbers):
             points = (np.array([low]), np.array([high]))
-            found.append(collect(list_free, self.runs, self.free.arrays(), keys, *points))
+            found.append(collect_free(self.runs, self.free, keys, *points))
         for placed in self.windows:
             listing = self._calls(placed)
             if listing is not None:

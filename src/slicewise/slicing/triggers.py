@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from slicewise.codegen.kernel import kernel
+from slicewise.errors import WindowError
+from slicewise.limits import INSTANCES_OF_A_CALL
 from slicewise.slicing.runs import Runs, first_at_least, run
 from slicewise.windows import Cumulate, Fixed, Periodic
 
@@ -22,6 +24,8 @@ from slicewise.windows import Cumulate, Fixed, Periodic
 BEGINNING, INFINITY = -(2**62), 2**62
 
 PERIODIC, CUMULATE, FIXED = 0, 1, 2
+
+MANY = 1024  # instances that hold a slice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,6 +261,62 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
                 while l < z and start[l] < begin:
                     l += 1
     return count
+
+
+def collect_free(
+    runs: Runs, free: FreeWindows, keys: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> Instances:
+    """The instances of context-free windows, if there are no more than can be meant."""
+    overlap = float(np.sum(free.lengths / free.everys))
+    # Windows that overlap less make no more instances than there is memory for their slices.
+    if overlap > MANY and overlap * float(runs.size[keys].sum()) > INSTANCES_OF_A_CALL:
+        _check_count(runs, free, keys, low, high)
+    return collect(list_free, runs, free.arrays(), keys, low, high)
+
+
+def _check_count(
+    runs: Runs, free: FreeWindows, keys: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> None:
+    """Refuse a listing that would not end in any time that one waits for."""
+    counts = np.zeros(len(free.numbers))
+    index = (runs.offset, runs.size, runs.base)
+    run(count_free)(free.arrays(), keys, low, high, index, runs.start, counts)
+    if counts.sum() <= INSTANCES_OF_A_CALL:
+        return
+    w = int(counts.argmax())
+    raise WindowError(
+        f"One call may report {INSTANCES_OF_A_CALL:,} window instances at most; this one would "
+        f"report about {int(counts.sum()):,}, {int(counts[w]):,} of them of the window with "
+        f"length={free.lengths[w]} and every={free.everys[w]}. Make `every` larger, or remove the "
+        "window."
+    )
+
+
+@kernel
+def count_free(
+    windows: Any, keys: Any, low: Any, high: Any, index: Any, start: Any, counts: Any
+) -> None:
+    """How many instances of each window there are, give or take a few: ends that hold a slice."""
+    numbers, kinds, origins, everys, lengths, since = windows
+    offset, size, base = index
+    for j in range(keys.shape[0]):
+        a = offset[keys[j]]
+        lowest = low[0] if low.shape[0] == 1 else low[j]
+        highest = high[0] if high.shape[0] == 1 else high[j]
+        for w in range(numbers.shape[0]):
+            if kinds[w] == FIXED:
+                counts[w] += 1
+                continue
+            counted = lowest  # all ends up to here were looked at
+            for i in range(a, a + size[keys[j]]):
+                last = start[i] + lengths[w]
+                if kinds[w] == CUMULATE:
+                    last -= (start[i] - origins[w]) % lengths[w]
+                last = min(last, highest)
+                begin = max(start[i], counted)
+                if last > begin:
+                    counts[w] += (last - begin) / everys[w]
+                    counted = last
 
 
 @kernel

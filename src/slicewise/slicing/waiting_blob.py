@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.columns import Column
+from slicewise.limits import REACH
 from slicewise.slicing.batches import ROW, Batch, Waiting, nulls
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.checks import codes, exactly, require
-from slicewise.slicing.events import LATEST
 from slicewise.slicing.plain import pack, unpack
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _get(
     times = source.get(node["times"])
     count = len(times)
     exactly(times, count, "times")
-    require(count and (np.abs(times) < LATEST).all(), "events wait at no time")
+    require(count and (np.abs(times) < REACH).all(), "events wait at no time")
     require((times[1:] >= times[:-1]).all(), "events that wait are not in order")
     who = codes(exactly(source.get(node["keys"]), count, "keys"), keys, "keys of events that wait")
     table = table_of(source.get_bytes(node["columns"]))

@@ -25,25 +25,28 @@ from slicewise.slicing.events import names as names_of
 from slicewise.slicing.measures import check_window_columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.plan import context_free, needs_rows
-from slicewise.slicing.settings import measures_other
+from slicewise.slicing.reach import reach_of
+from slicewise.slicing.settings import check_measured
 from slicewise.spark import native, series
 from slicewise.spark.frames import (
     Frame,
     arrow_schema,
     arrow_types,
-    bounds_type,
+    bounds_types,
     check_keys,
     check_time,
     checked,
     microseconds,
     spark_type,
     tie_breakers,
+    within_reach,
 )
 from slicewise.spark.ordered import FeedOrdered
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.sending import map_in_arrow
-from slicewise.spark.slices import HEAD, CombineSlices, MergeSlices
+from slicewise.spark.slices import CombineSlices, MergeSlices
 from slicewise.spark.states import PART, SLICE, key_names, state_names, state_type
+from slicewise.spark.stream import check_settings
 from slicewise.windows import Fixed, Periodic, Window
 
 if TYPE_CHECKING:
@@ -68,15 +71,29 @@ class Windowed:
         time: str,
         windows: Window | Sequence[Window],
         aggs: Aggregate | Sequence[Aggregate],
+        order: str | Sequence[str] | None = None,
+        unit: str | None = None,
     ) -> Windowed:
         """The query, checked as far as it can be without a job."""
         # An operator checks windows and aggregates, and has no use for the DataFrame yet.
-        operator = Operator(windows=windows, aggs=aggs, time=time, by=by, emit="final")  # type: ignore[arg-type]  # one alone is taken too
+        operator = Operator(
+            windows=windows,  # type: ignore[arg-type]  # one alone is taken too
+            aggs=aggs,  # type: ignore[arg-type]
+            time=time,
+            by=by,
+            emit="final",
+            unit=unit,
+        )
         keys = names_of(by)
         read = [window.reads for window in operator.windows]
         needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
         needed += [column for columns in read for column in columns or ()]
         frame = Frame(given)
+        decides = names_of(order)
+        checked(frame, decides)
+        depends = any(map(needs_rows, operator.windows))
+        depends |= not all(agg.commutative for agg in operator.aggs)
+        needed += decides if depends else ()
         checked(frame, needed)
         check_time(frame, time)
         check_keys(frame, keys)
@@ -85,7 +102,9 @@ class Windowed:
         columns = tuple(dict.fromkeys(every))
         types = arrow_types(frame, columns)
         check_window_columns(operator.windows, types.__getitem__)
-        query = Query.of(operator.windows, operator.aggs, time, keys, types)
+        ties = tie_breakers(frame, decides, columns, {*keys, time}) if depends else ()
+        query = Query.of(operator.windows, operator.aggs, time, keys, types, ties, unit)
+        check_measured(query.measure, query.windows)
         return Windowed(frame, query, columns)
 
     @cached_property
@@ -166,12 +185,12 @@ class Windowed:
         from pyspark.sql.types import StringType, StructField, StructType
 
         query = self.query
-        timed = not any(measures_other(window) for window in query.windows)
-        bound = spark_type("start", bounds_type(self.frame, query.time, query.windows, timed=timed))
+        bounds = bounds_types(query.time, query.windows, query.types)
+        mixed = len(bounds) > 2  # then each row says only what its window measures
         fields = [StructField(name, self.frame.schema[name].dataType) for name in query.by]
         # Spark looks for nulls, row by row, in every column that may have some.
         fields.append(StructField("window", StringType(), nullable=False))
-        fields += [StructField(name, bound, nullable=False) for name in ("start", "end")]
+        fields += [StructField(n, spark_type(n, kind), mixed) for n, kind in bounds.items()]
         kinds = result_types(self.bounds, query.types)
         fields += [
             StructField(agg.output, spark_type(agg.output, kind), self._nullable(made))
@@ -185,7 +204,8 @@ class Windowed:
         from pyspark.sql.types import StructField, StructType
 
         results = [f"value_{n}" for n in range(len(self.query.aggs))]
-        names = [*key_names(self.query.by), *HEAD, *results]
+        bounds = bounds_types(self.query.time, self.query.windows, self.query.types)
+        names = [*key_names(self.query.by), "window", *bounds, *results]
         return StructType(
             [
                 StructField(name, field.dataType, field.nullable)
@@ -261,21 +281,16 @@ class Windowed:
         """The rows of each key, or of each slice of a key, in one partition and sorted by time."""
         query = self.query
         if self.way == "sliced":
-            begin = native.slice_start(microseconds(self.frame, query.time), query.windows)
+            reach = reach_of(query.windows, query.types[query.time])
+            times = within_reach(microseconds(self.frame, query.time), reach)
+            begin = native.slice_start(times, query.windows)
             # Rows without a slice are in no window, and would all go to one task.
             keys = self.frame.all_at(query.by)
             rows = self._rows().where(begin.isNotNull()).repartition(*keys, begin)
         else:
             rows = together(self._rows(), self.frame.all_at(query.by))
-        order = [*query.by, query.time, *self._ties()]
-        return rows.sortWithinPartitions(*self.frame.all_at(order))
-
-    def _ties(self) -> list[str]:
-        """Columns that order events of one time, where that matters: a DataFrame has no order."""
-        query = self.query
-        if not any(map(needs_rows, query.windows)) and all(a.commutative for a in query.aggs):
-            return []
-        return tie_breakers(self.frame, self.columns, {*query.by, query.time})
+        order = [*query.by, query.time, *query.order]
+        return rows.sortWithinPartitions(*self.frame.sorted_by(order))
 
 
 def together(frame: DataFrame, keys: Sequence[Any]) -> DataFrame:
@@ -290,6 +305,12 @@ def windowed(
     time: str,
     windows: Any,
     aggs: Any,
+    order: str | Sequence[str] | None = None,
+    lateness: Any,
+    unit: str | None,
+    more: tuple[Any, ...],
 ) -> Any:
     """The aggregates of every window instance of every key; see `sw.windowed`."""
-    return Windowed.of(frame, by, time, windows, aggs).run()
+    asked = Windowed.of(frame, by, time, windows, aggs, order, unit)
+    check_settings(asked.query.measure, more, lateness)
+    return asked.run()

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 OLDEST = 4
 # Spark's own default. Databricks may choose the number itself (`auto`) and tells nobody which.
 SHUFFLE_PARTITIONS = 200
+STATE_PARTITIONS = (
+    "spark.sql.streaming.internal.stateStore.partitions",
+    "spark.sql.shuffle.partitions",
+)
 
 
 def check_spark(session: Any) -> None:
@@ -39,6 +43,22 @@ def shuffle_partitions(session: SparkSession) -> int:
     """The number of shuffle partitions; Spark's default where the setting is no number."""
     found = session.conf.get("spark.sql.shuffle.partitions") or ""
     return int(found) if found.isdigit() else SHUFFLE_PARTITIONS
+
+
+def state_partitions(otherwise: int) -> int:
+    """The number of partitions of a stream's state, asked in one of its tasks.
+
+    It is the one that the checkpoint was started with, whatever the session says now. Spark tells
+    its tasks: in a setting of its own since 4.1, before that in the one of the session.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    for name in STATE_PARTITIONS:
+        found = context.getLocalProperty(name) if context is not None else None
+        if found is not None and found.isdigit():
+            return int(found)
+    return otherwise
 
 
 @cache

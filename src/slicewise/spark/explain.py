@@ -13,21 +13,21 @@ from slicewise.spark.batch import Windowed
 from slicewise.spark.rolling import Rolling
 
 
-def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any) -> str:
+def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any, unit: Any) -> str:
     """How `sw.windowed` runs."""
-    made = Windowed.of(frame, by, time, windows, aggs)
+    made = Windowed.of(frame, by, time, windows, aggs, unit=unit)
     if frame.isStreaming:
-        plan = Operator(windows=windows, aggs=aggs, time=time, by=by).explain().splitlines()
-        kept = [line for line in plan if not line.startswith("Aggregates")]
+        plan = Operator(windows=windows, aggs=aggs, time=time, by=by, unit=unit).explain()
+        kept = [line for line in plan.splitlines() if not line.startswith("Aggregates")]
         return _shown([*_streamed(made.query.by, made.columns), *kept], made.bounds)
     ways = {"native": _native, "combined": _combined, "sliced": _sliced, "ordered": _ordered}
     lines = ways[made.way](made)
     return _shown(lines, made.bounds)
 
 
-def explain_rolling(frame: Any, *, by: Any, time: str, over: Any, aggs: Any) -> str:
+def explain_rolling(frame: Any, *, by: Any, time: str, over: Any, aggs: Any, unit: Any) -> str:
     """How `sw.rolling` runs."""
-    made = Rolling.of(frame, by, time, over, aggs)
+    made = Rolling.of(frame, by, time, over, aggs, unit=unit)
     if frame.isStreaming:
         kept = (
             f"A bucket keeps the rows above the watermark, and of those below it what aggregates "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import CapabilityError
 from slicewise.folding import INSTANCE, LATE, REVISION, Layout
 from slicewise.spark.compat import check_spark
-from slicewise.spark.frames import check_names, col
+from slicewise.spark.frames import Frame, check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,8 +19,8 @@ def fold(frame: Any, by: str | Sequence[str] | None = None) -> Any:
     layout = layout_of(frame, "fold", by)
     if not layout.revised:
         return results(frame, layout) if layout.late else frame
-    current = latest(results(frame, layout), layout).where(~col("retracted"))
-    return current.select(*map(col, layout.columns))
+    current = Frame(latest(results(frame, layout), layout))
+    return current.selected(layout.columns, current.rows.where(~current.at("retracted")))
 
 
 def layout_of(frame: DataFrame, verb: str, by: str | Sequence[str] | None) -> Layout:
@@ -46,8 +46,9 @@ def results(frame: DataFrame, layout: Layout) -> DataFrame:
     """The rows that are no dropped events, without the column that hands those out."""
     if not layout.late:
         return frame
-    kept = [name for name in frame.columns if name != LATE]
-    return frame.where(col(INSTANCE[0]).isNotNull()).select(*map(col, kept))
+    given = Frame(frame)
+    kept = [name for name in given.columns if name != LATE]
+    return given.selected(kept, given.rows.where(given.at(INSTANCE[0]).isNotNull()))
 
 
 def latest(frame: DataFrame, layout: Layout) -> DataFrame:
@@ -58,12 +59,12 @@ def latest(frame: DataFrame, layout: Layout) -> DataFrame:
     from pyspark.sql import functions as F
 
     # Fields are numbered: names that differ only in case would be one to Spark.
-    rest = [*layout.values, *REVISION]
-    fields = [col(name).alias(f"v{k}") for k, name in enumerate(rest)]
-    newest = F.max_by(F.struct(*fields), col("revision"))
+    given, rest = Frame(frame), [*layout.values, *REVISION]
+    fields = [given.at(name).alias(f"v{k}") for k, name in enumerate(rest)]
+    newest = F.max_by(F.struct(*fields), given.at("revision"))
     # Keys are numbered too, so that none has the name of what is kept of the rest.
-    named = [col(name).alias(f"k{k}") for k, name in enumerate(layout.identity)]
-    grouped = frame.groupBy(*named).agg(newest.alias("rest"))
+    named = [given.at(name).alias(f"k{k}") for k, name in enumerate(layout.identity)]
+    grouped = given.rows.groupBy(*named).agg(newest.alias("rest"))
     found = {name: F.col(f"k{k}") for k, name in enumerate(layout.identity)}
     found |= {name: F.col("rest").getField(f"v{k}") for k, name in enumerate(rest)}
     return grouped.select(*(found[name].alias(name) for name in (*layout.columns, *REVISION)))

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import ColumnError, ColumnTypeError
-from slicewise.slicing.events import LATEST
-from slicewise.slicing.measures import measure_dtype
+from slicewise.limits import REACH
+from slicewise.slicing.output import position_type
+from slicewise.slicing.reach import EVER, Reach
+from slicewise.slicing.settings import POSITIONS, TIMES
 from slicewise.spark import compat
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
@@ -75,6 +77,15 @@ class Frame:
         from pyspark.sql import functions as F
 
         return F.col(self._places[name])
+
+    def selected(self, names: Iterable[str], rows: DataFrame) -> DataFrame:
+        """Columns of some of the rows, under their own names."""
+        return rows.select(*(self.at(name).alias(name) for name in names))
+
+    def sorted_by(self, names: Iterable[str]) -> list[Column]:
+        """Columns of `rows` to sort by, texts by their bytes as Python does."""
+        kinds = [(self.at(name), self.schema[name].dataType) for name in names]
+        return [c.cast("binary") if _collation(kind) != PLAIN else c for c, kind in kinds]
 
     def all_at(self, names: Iterable[str]) -> list[Column]:
         """Several columns of `rows`."""
@@ -204,8 +215,12 @@ def _collations(kind: DataType) -> list[str]:
         return _collations(kind.elementType)
     if isinstance(kind, StructType):
         return [name for field in kind for name in _collations(field.dataType)]
-    found = getattr(kind, "collation", PLAIN)
-    return [] if found == PLAIN else [found]
+    return [] if _collation(kind) == PLAIN else [_collation(kind)]
+
+
+def _collation(kind: DataType) -> str:
+    found: str = getattr(kind, "collation", PLAIN)
+    return found
 
 
 def microseconds(frame: Frame, name: str) -> Column:
@@ -222,11 +237,18 @@ def microseconds(frame: Frame, name: str) -> Column:
         return F.unix_date(column).cast("bigint") * DAY
     if isinstance(kind, T.IntegralType):
         whole = column.cast("bigint")
-        return F.when((whole > -LATEST) & (whole < LATEST), whole)
+        return F.when((whole > -REACH) & (whole < REACH), whole)
     if isinstance(kind, T.FloatType | T.DoubleType):
-        usable = (F.abs(column) < float(LATEST)) & (F.floor(column).cast("double") == column)
+        usable = (F.abs(column) < float(REACH)) & (F.floor(column).cast("double") == column)
         return F.when(usable, column.cast("bigint"))
     raise time_error(name, kind)
+
+
+def within_reach(time: Column, reach: Reach) -> Column:
+    """The same times in microseconds; those out of reach are null, as unusable ones are."""
+    from pyspark.sql import functions as F
+
+    return time if reach == EVER else F.when(time.between(*reach), time)
 
 
 def check_time(frame: Frame, name: str) -> None:
@@ -254,34 +276,37 @@ def time_error(name: str, kind: DataType) -> ColumnTypeError:
     )
 
 
-def tie_breakers(frame: Frame, names: Iterable[str], known: set[str]) -> list[str]:
-    """Columns other than `known` that rows can be sorted by: a DataFrame has no order of its own.
+def tie_breakers(
+    frame: Frame, order: Sequence[str], names: Iterable[str], known: set[str]
+) -> tuple[str, ...]:
+    """Columns that order rows of equal time: a DataFrame has no order of its own.
 
-    Rows that agree in all of them are the same to every aggregate.
+    First those of `order`, then `names` other than `known`, as far as they can be sorted by. Rows
+    that agree in all of them are the same to every aggregate.
     """
-    from pyspark.sql.types import MapType, VariantType
+    for name in order:
+        if not _compared(kind := frame.schema[name].dataType):
+            raise ColumnTypeError(
+                f"`order` takes columns that can be sorted, which maps and variants cannot; "
+                f"{name!r} holds {kind.simpleString()}. Use a field of it, or a text made of it."
+            )
+    own = [n for n in names if n not in known and _compared(frame.schema[n].dataType)]
+    return tuple(dict.fromkeys([*order, *own]))
 
-    found = []
-    for name in names:
-        kind = frame.schema[name].dataType
-        unordered = isinstance(kind, MapType | VariantType) or "map<" in kind.simpleString()
-        if name not in known and not unordered:
-            found.append(name)
-    return found
 
-
-def bounds_type(frame: Frame, time: str, windows: Sequence[Window], *, timed: bool) -> pa.DataType:
-    """The type of `start` and `end`: that of the time column when all windows measure time."""
+def bounds_types(
+    time: str, windows: Sequence[Window], types: Mapping[str, pa.DataType]
+) -> dict[str, pa.DataType]:
+    """The columns that have the bounds of instances, and their types."""
     import pyarrow as pa
 
-    kind = arrow_types(frame, [time])[time]
-    if timed and pa.types.is_temporal(kind):
-        return pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
-    for window in windows:
-        axis = getattr(window, "axis", None)
-        if axis is not None and measure_dtype(arrow_types(frame, [axis])[axis], [window]) == "f8":
-            return pa.float64()
-    return pa.int64()
+    kind, others = types[time], [window for window in windows if not window.timed]
+    number = position_type(others, types)
+    if not pa.types.is_temporal(kind) or len(others) == len(windows):
+        return dict.fromkeys(TIMES, number)
+    moment = pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)
+    found = dict.fromkeys(TIMES, moment)
+    return found | dict.fromkeys(POSITIONS, number) if others else found
 
 
 def joined(batches: Iterable[pa.RecordBatch], most: int | None = None) -> Iterator[pa.Table]:

@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SnapshotError
+from slicewise.slicing.reach import EVER, Reach
 from slicewise.slicing.triggers import BEGINNING
-from slicewise.spark.packing import AHEAD, EVENTS, to_bytes, to_table
+from slicewise.spark.packing import AHEAD, EVENTS, Buckets, to_bytes, to_table
 from slicewise.spark.sifting import sifted
 from slicewise.spark.workers import in_worker
 
@@ -29,7 +30,7 @@ STATE = "about string, kept binary"
 RESULTS, DROPPED, METRICS = range(3)
 FORMAT = 1
 # What is said about a query beside what a restart may not change.
-UNFIXED = ("format", "schema", "late", "types")
+UNFIXED = ("format", "schema", "late", "types", "metrics")
 # How many rows are packed together at most on the way out.
 ROWS_OUT = 1 << 17
 
@@ -78,6 +79,11 @@ class Kept(ABC):
 class Keeper(ABC):
     """How the state of a bucket comes to life; sent to workers."""
 
+    @property
+    def sayable(self) -> Reach:
+        """The least and the greatest time of events that are not bad."""
+        return EVER
+
     @abstractmethod
     def fresh(self) -> Kept:
         """What is known before the first event."""
@@ -95,8 +101,9 @@ class Keeper(ABC):
 class KeepBuckets:
     """The function that Spark calls with each bucket, its packed events and its state.
 
-    `about` is what a restart may not change, `schema` that of the events. The watermark is `delay`
-    behind the newest event; `keep_late` hands on the events that are left out.
+    `about` is what a restart may not change, and so are `buckets`; `schema` is that of the events.
+    The watermark is `delay` behind the newest event; `keep_late` hands on the events that are left
+    out.
     """
 
     keeper: Keeper
@@ -104,6 +111,7 @@ class KeepBuckets:
     schema: pa.Schema
     delay: int
     keep_late: bool
+    buckets: Buckets | None = None
 
     @in_worker
     def __call__(
@@ -111,15 +119,16 @@ class KeepBuckets:
     ) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        about, snapshot = state.get if state.exists else ("", None)
-        newest = self._known(json.loads(about)) if about else BEGINNING
+        about = {**self.about, **(self.buckets.about() if self.buckets else {})}
+        known, snapshot = state.get if state.exists else ("", None)
+        newest = self._known(json.loads(known), about) if known else BEGINNING
         batch = Arrived.of(frames)
         newest = max(newest, batch.newest)
         kept, made, metrics = self._step(snapshot, batch, newest)
         blob = kept.snapshot()
         metrics.state_bytes = len(blob)
         kept.measured(metrics)
-        state.update((json.dumps({**self.about, "newest": newest}), blob))
+        state.update((json.dumps({**about, "newest": newest}), blob))
         made.append((METRICS, b""))
         kinds, packed = zip(*made, strict=True)
         numbers = {name: [0] * (len(made) - 1) + [n] for name, n in asdict(metrics).items()}
@@ -155,10 +164,10 @@ class KeepBuckets:
     def _kept(self, snapshot: bytes | None) -> Kept:
         return self.keeper.fresh() if snapshot is None else self.keeper.resumed(snapshot)
 
-    def _known(self, about: dict[str, Any]) -> int:
+    def _known(self, before: dict[str, Any], now: dict[str, Any]) -> int:
         """The newest event time of the checkpoint, if this query may go on from it."""
-        check_about(about, self.about)
-        newest: int = about["newest"]
+        check_about(before, now)
+        newest: int = before["newest"]
         return newest
 
 
@@ -169,7 +178,8 @@ def check_about(before: dict[str, Any], now: dict[str, Any]) -> None:
             f"The checkpoint has format {before['format']}; this release of Slicewise reads "
             f"formats up to {FORMAT}. Go on with the release that wrote it, or a later one."
         )
-    fixed = [name for name in now if name not in UNFIXED]
+    # Checkpoints of earlier releases do not say what the numbers of the time column mean.
+    fixed = [n for n in now if n not in UNFIXED and not (n == "unit" and n not in before)]
     differing = [
         f"`{name}` was {before.get(name)!r} and is {now[name]!r}"
         for name in fixed

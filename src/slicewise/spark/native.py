@@ -9,8 +9,9 @@ from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, place_of
 from slicewise.aggregates.extremes import largest, smallest
 from slicewise.columns import storage
+from slicewise.slicing.reach import reach_of
 from slicewise.slicing.slicer import Edges
-from slicewise.spark.frames import Frame, col, microseconds
+from slicewise.spark.frames import Frame, col, microseconds, within_reach
 from slicewise.spark.states import SLICE, key_names, state_names
 from slicewise.windows import Fixed, Window
 
@@ -113,7 +114,8 @@ def slices(
     at = f"{SLICE}_time"
     used = dict.fromkeys([*by, *(i.column for c in components for i in c.inputs if i.column)])
     columns = frame.all_at(used)
-    chosen = frame.rows.select(*columns, microseconds(frame, time).alias(at))
+    times = within_reach(microseconds(frame, time), reach_of(windows, types[time]))
+    chosen = frame.rows.select(*columns, times.alias(at))
     sliced = chosen.where(F.col(at).isNotNull()).select(
         *columns, slice_start(F.col(at), windows).alias(SLICE)
     )

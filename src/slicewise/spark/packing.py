@@ -10,39 +10,70 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slicewise.columns import Column
-from slicewise.slicing.events import usable_times
+from slicewise.slicing.reach import EVER, Reach, within
 from slicewise.slicing.triggers import BEGINNING
+from slicewise.spark.compat import state_partitions
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped
 from slicewise.spark.workers import in_worker
+from slicewise.times import UNITS, parsed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 # Columns of the packed rows, and those that Spark adds to the events for packing.
 PACKED = "bucket int, part int, seq int, kind tinyint, newest bigint, packed binary"
-BUCKET, NOW = "__bucket", "__now"
+HASH, NOW = "__hash", "__now"
 EVENTS, AHEAD, HEARTBEAT = range(3)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """How keys are dealt to buckets: to `count` of them, or to one per partition of the state.
+
+    The number of partitions belongs to the checkpoint, which is not known when a query is built, so
+    tasks ask for it; `partitions` is what the session says.
+    """
+
+    count: int | None
+    partitions: int
+
+    def labels(self) -> tuple[int, ...]:
+        """The label of each bucket, asked in a task."""
+        partitions = state_partitions(self.partitions)
+        return labels_for(self.count or partitions, partitions)
+
+    def about(self) -> dict[str, int | None]:
+        """What a checkpoint says of them, asked in a task; other labels would be other buckets."""
+        partitions = state_partitions(self.partitions)
+        count = self.count or partitions
+        return {
+            "buckets": count,
+            "spark.sql.shuffle.partitions": partitions if count > 1 else None,
+        }
 
 
 @dataclass(frozen=True)
 class Pack:
     """From the events of an input partition to packed rows for every bucket.
 
-    Columns come in the order of `schema`; what is behind them is ours. `labels` has the label of
-    each bucket. Events further ahead of the clock than `max_ahead` are packed apart, and do not
-    count as the newest.
+    Columns come in the order of `schema`; what is behind them is ours. Events further ahead of the
+    clock than `max_ahead` are packed apart, and do not count as the newest; nor do those out of
+    `reach`, which are bad. `unit` says what numbers as times mean.
     """
 
     schema: pa.Schema
     time: str
-    labels: tuple[int, ...]
+    buckets: Buckets
     max_ahead: int | None
+    reach: Reach = EVER
+    unit: str | None = None
 
     @in_worker
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -50,12 +81,15 @@ class Pack:
 
         context = TaskContext.get()
         part = context.partitionId() if context is not None else 0
+        labels = self.buckets.labels()
         newest, seq, latest = BEGINNING, 0, None
         for rows in joined(batches):
             if seq == 0 and self.max_ahead is not None:
-                latest = rows.column(NOW)[0].as_py() + self.max_ahead
+                many, one = UNITS[self.unit or "us"]
+                latest = rows.column(NOW)[0].as_py() * one // many + self.max_ahead
             own = rows.select(range(len(self.schema))).rename_columns(self.schema.names)
-            times = usable_times(Column.from_arrow(own.column(self.time)), self.time)
+            times = parsed(Column.from_arrow(own.column(self.time)), self.time)
+            times = within(times, self.reach)
             kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS
             if times.usable is not None:
@@ -63,32 +97,36 @@ class Pack:
             if good.any():
                 newest = max(newest, int(times.values[good].max()))
             events = retyped(own, self._types())
-            found = list(self._pieces(events, rows.column(BUCKET).to_numpy(), kinds))
+            buckets = rows.column(HASH).to_numpy() % len(labels)
+            found = [
+                (labels[bucket], kind, BEGINNING, piece)
+                for bucket, kind, piece in pieces_of(events, buckets, kinds)
+            ]
             yield packed_rows(found, part, seq)
             seq += 1
-        beats = [(label, HEARTBEAT, newest, b"") for label in self.labels]
+        beats = [(label, HEARTBEAT, newest, b"") for label in labels]
         yield packed_rows(beats, part, seq)
 
     def _types(self) -> dict[str, pa.DataType]:
         return {field.name: field.type for field in self.schema}
 
-    def _pieces(
-        self, events: pa.Table, buckets: np.ndarray, kinds: np.ndarray
-    ) -> Iterator[tuple[int, int, int, bytes]]:
-        """The events of each bucket and kind, in the order of arrival."""
-        import pyarrow as pa
 
-        # Numbers of 16 bits are sorted by counting. There are at most 32768 buckets.
-        groups = buckets.astype(np.uint16) * np.uint16(HEARTBEAT) + kinds.astype(np.uint16)
-        order = np.argsort(groups, kind="stable")
-        ordered = groups[order]
-        starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        stops = np.append(starts[1:], len(ordered))
-        table = events.take(pa.array(order)) if len(starts) > 1 else events
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            bucket, kind = divmod(int(ordered[start]), HEARTBEAT)
-            piece = table.slice(start, stop - start)
-            yield self.labels[bucket], kind, BEGINNING, to_bytes(piece)
+def pieces_of(
+    events: pa.Table, buckets: np.ndarray, kinds: np.ndarray
+) -> Iterator[tuple[int, int, bytes]]:
+    """The events of each bucket and kind, in the order of arrival."""
+    import pyarrow as pa
+
+    # Numbers of 16 bits are sorted by counting. There are at most 32768 buckets.
+    groups = buckets.astype(np.uint16) * np.uint16(HEARTBEAT) + kinds.astype(np.uint16)
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    stops = np.append(starts[1:], len(ordered))
+    table = events.take(pa.array(order)) if len(starts) > 1 else events
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        bucket, kind = divmod(int(ordered[start]), HEARTBEAT)
+        yield bucket, kind, to_bytes(table.slice(start, stop - start))
 
 
 def kinds_of(times: np.ndarray, latest: int | None) -> np.ndarray:
@@ -132,6 +170,7 @@ def to_table(pieces: Iterable[bytes], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
+@cache
 def labels_for(buckets: int, partitions: int) -> tuple[int, ...]:
     """Numbers for buckets that Spark's hash spreads evenly over its shuffle partitions.
 

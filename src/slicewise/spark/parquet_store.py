@@ -108,8 +108,7 @@ class ParquetUpsert:
         stored, rows = self._typed(stored, rows)
         # Aggregates may have come or gone since; where they were not computed they are null.
         both = stored.unionByName(rows, allowMissingColumns=True)
-        columns = tuple(name for name in both.columns if name not in REVISION)
-        return latest(both, Layout(layout.identity, columns, revised=True, late=False))
+        return latest(both, Layout.of(both.columns, layout.keys, late=False))
 
     def _typed(self, stored: DataFrame, rows: DataFrame) -> tuple[DataFrame, DataFrame]:
         """Both with types that hold the values of either; refuses what would change values."""

@@ -15,6 +15,7 @@ from slicewise.aggregates.base import Aggregate, Bound, bound_columns
 from slicewise.codegen.methods import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, CapabilityError, ColumnTypeError
 from slicewise.spark.frames import unused
+from slicewise.times import Measure
 from slicewise.verbs import listed
 from slicewise.windows import Window
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 class Query:
     """Windows and aggregates over a table with columns of known types.
 
+    `order` has the columns that decide between events of one key and time, where that matters.
     `definitions` has, for each user-defined aggregate, what was made of its source.
     """
 
@@ -35,6 +37,8 @@ class Query:
     by: tuple[str, ...]
     types: dict[str, pa.DataType]
     definitions: tuple[Definition | None, ...]
+    order: tuple[str, ...] = ()
+    unit: str | None = None
 
     @staticmethod
     def of(
@@ -43,12 +47,21 @@ class Query:
         time: str,
         by: Sequence[str],
         types: dict[str, pa.DataType],
+        order: Sequence[str] = (),
+        unit: str | None = None,
     ) -> Query:
         """The query, with its aggregates tried on the types of their columns."""
         definitions = tuple(
             definition(agg, input_types(agg, types)) if is_own(agg) else None for agg in aggs
         )
-        return Query(tuple(windows), tuple(aggs), time, tuple(by), types, definitions)
+        return Query(
+            tuple(windows), tuple(aggs), time, tuple(by), types, definitions, tuple(order), unit
+        )
+
+    @property
+    def measure(self) -> Measure:
+        """What lengths of time mean beside the time column."""
+        return Measure.of(self.time, self.types[self.time], self.unit)
 
     def bounds(self) -> list[Bound]:
         """The aggregates bound to the types of their columns."""

@@ -26,7 +26,7 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.grouping import encode
-from slicewise.slicing.events import LATEST
+from slicewise.limits import REACH
 from slicewise.slicing.events import names as names_of
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
@@ -49,6 +49,7 @@ from slicewise.spark.frames import (
 )
 from slicewise.spark.query import Query, result_types
 from slicewise.spark.sending import map_in_arrow
+from slicewise.spark.stream import check_settings
 from slicewise.spark.workers import in_worker
 from slicewise.times import Times, times_of
 from slicewise.trailing import length_of, rolling_columns
@@ -77,7 +78,13 @@ class Rolling:
 
     @staticmethod
     def of(
-        given: DataFrame, by: str | Sequence[str] | None, time: str, over: Any, aggs: Any
+        given: DataFrame,
+        by: str | Sequence[str] | None,
+        time: str,
+        over: Any,
+        aggs: Any,
+        order: str | Sequence[str] | None = None,
+        unit: str | None = None,
     ) -> Rolling:
         """The query, checked as far as it can be without a job."""
         spans = [as_span(one) for one in listed(over)]
@@ -87,11 +94,15 @@ class Rolling:
         keys = names_of(by)
         used = [column for agg in chosen for column in agg.columns]
         frame = Frame(given)
-        checked(frame, [*keys, time, *used])
+        decides = names_of(order)
+        checked(frame, [*keys, time, *used, *decides])
         check_time(frame, time)
         check_keys(frame, keys)
         check_outputs(outputs(chosen, spans), frame.columns)
-        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns))
+        ties: tuple[str, ...] = ()
+        if not all(a.commutative for a in chosen) or any(isinstance(s, Rows) for s in spans):
+            ties = tie_breakers(frame, decides, frame.columns, {*keys, time})
+        query = Query.of((), chosen, time, keys, arrow_types(frame, frame.columns), ties, unit)
         for span in spans:
             length_of(span, no_times(query))  # refuses what has no meaning
         return Rolling(frame, query, tuple(spans))
@@ -132,7 +143,7 @@ class Rolling:
         The rows that a number of rows reaches back to may be anywhere, so then keys stay whole.
         """
         length = SPANS_PER_RANGE * self.reach
-        if any(isinstance(span, Rows) for span in self.spans) or length >= LATEST:
+        if any(isinstance(span, Rows) for span in self.spans) or length >= REACH:
             return None
         return length
 
@@ -145,11 +156,11 @@ class Rolling:
         task = RollOrdered(query, self.spans, self.reach, new, cut)
         if self.range is not None:
             rows, by, order = self._cut(self.range), [self._bucket()], [col(PLACE)]
-            if self._ties() or not self._always_placed():
-                order += self.frame.all_at([query.time, *self._ties()])
+            if query.order or not self._always_placed():
+                order += self.frame.sorted_by([query.time, *query.order])
         else:
             rows, by = self.frame.rows, self.frame.all_at(query.by)
-            order = self.frame.all_at([*query.by, query.time, *self._ties()])
+            order = self.frame.sorted_by([*query.by, query.time, *query.order])
         rows = rows.repartition(*by) if by else rows.repartition(1)
         found = map_in_arrow(rows.sortWithinPartitions(*order), task, self.schema)
         return found.toDF(*self.names)
@@ -185,12 +196,6 @@ class Rolling:
         kind = self.frame.schema[self.query.time].dataType
         return isinstance(kind, DateType | TimestampNTZType | TimestampType)
 
-    def _ties(self) -> list[str]:
-        """Columns that order rows of one time, where that matters: a DataFrame has no order."""
-        if all(agg.commutative for agg in self.query.aggs) and self.range is not None:
-            return []
-        return tie_breakers(self.frame, self.frame.columns, {*self.query.by, self.query.time})
-
 
 def rolling(
     frame: Any,
@@ -199,16 +204,22 @@ def rolling(
     time: str,
     over: Any,
     aggs: Any,
+    order: str | Sequence[str] | None = None,
+    unit: str | None,
+    more: tuple[Any, ...],
 ) -> Any:
     """The rows with a column for each aggregate and span; see `sw.rolling`."""
-    return Rolling.of(frame, by, time, over, aggs).run()
+    asked = Rolling.of(frame, by, time, over, aggs, order, unit)
+    check_settings(asked.query.measure, more)
+    return asked.run()
 
 
 def no_times(query: Query) -> Times:
     """No times of the type of the time column: they know the unit of its spans."""
     import pyarrow as pa
 
-    return times_of(Column.from_arrow(pa.array([], query.types[query.time])), query.time)
+    nothing = Column.from_arrow(pa.array([], query.types[query.time]))
+    return times_of(nothing, query.time, query.unit)
 
 
 def outputs(aggs: Sequence[Aggregate], spans: Sequence[Span]) -> list[str]:
@@ -333,7 +344,7 @@ class SortedRows:
 
         self.table, self.task = table, task
         name, size = task.query.time, table.num_rows
-        self.times = times_of(Column.from_arrow(table.column(name)), name)
+        self.times = times_of(Column.from_arrow(table.column(name)), name, task.query.unit)
         self.moments, self.own = self.times.values, np.ones(size, np.bool_)
         keys = [table.column(key) for key in task.query.by]
         codes, _ = encode(keys)

@@ -17,9 +17,10 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
 from slicewise.errors import SnapshotError
 from slicewise.grouping import encode
+from slicewise.slicing.batches import order_of
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.describe import aggregate_described, aggregate_of, chosen
-from slicewise.slicing.events import usable_times
+from slicewise.slicing.ties import order_of_ties
 from slicewise.slicing.triggers import BEGINNING
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spark.blame import is_about_events
@@ -28,7 +29,7 @@ from slicewise.spark.keeping import Keeper, Kept, Metrics
 from slicewise.spark.query import Query
 from slicewise.spark.rolling import Rolling
 from slicewise.spark.stream import Settings, Stream
-from slicewise.times import times_of
+from slicewise.times import parsed, times_of
 from slicewise.trailing import rolling_columns
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ class KeepTrailing(Keeper):
         """The columns that windows to come need of the events behind the watermark."""
         used = [column for agg in self.query.aggs for column in agg.columns]
         return list(dict.fromkeys([*self.query.by, self.query.time, *used]))
+
+    @cached_property
+    def new(self) -> list[pa.Field]:
+        """The columns that rolling adds."""
+        return list(self.made)[-len(self.query.aggs) * len(self.spans) :]
+
+    @cached_property
+    def passed(self) -> list[str]:
+        """The columns of the events, which pass through."""
+        return [field.name for field in self.made][: -len(self.new)]
 
     @property
     def rows(self) -> int:
@@ -72,19 +83,39 @@ class KeepTrailing(Keeper):
         kept = TrailingKept(self)
         self.query.bounds()
         kept.watermark = header["watermark"]
-        kept.before, kept.waiting = (
-            self.query.read(table_of(source.get_bytes(header[name])))
-            for name in ("before", "waiting")
+        before, waiting = (
+            table_of(source.get_bytes(header[name])) for name in ("before", "waiting")
         )
-        missing = set(self.reads) - set(kept.before.column_names)
+        missing = set(self.reads) - set(before.column_names)
         if missing:
             shown = ", ".join(sorted(map(repr, missing)))
             raise SnapshotError(
                 f"The checkpoint keeps nothing of the column {shown}, so aggregates of it would "
                 "miss the events before. Leave it out, or start with a new checkpoint."
             )
-        kept.before = kept.before.select(self.reads)
+        kept.before = self._read(before, self.reads)
+        kept.waiting = self._read(waiting, self.passed)
         return kept
+
+    def _read(self, table: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Events of a checkpoint with the columns of this query; new ones are null in them."""
+        import pyarrow as pa
+
+        types, columns = self.query.types, []
+        for name in names:
+            if name not in table.column_names:
+                columns.append(pa.nulls(table.num_rows, types[name]))
+                continue
+            column = table.column(name)
+            try:
+                columns.append(column.cast(types[name]))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SnapshotError(
+                    f"The column {name!r} was {column.type} and is {types[name]}, and events that "
+                    "the checkpoint keeps cannot be changed so. Cast the column to its old type, "
+                    "give it another name, or start with a new checkpoint."
+                ) from error
+        return pa.Table.from_arrays(columns, names=list(names))
 
     def is_about(self, error: Exception, events: pa.Table) -> bool:
         return is_about_events(error, self.query.aggs, self.query.by, events)
@@ -104,7 +135,7 @@ class TrailingKept(Kept):
 
     def _times(self, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         name = self.keeper.query.time
-        times = usable_times(Column.from_arrow(table.column(name)), name)
+        times = parsed(Column.from_arrow(table.column(name)), name)
         usable = np.ones(table.num_rows, np.bool_) if times.usable is None else times.usable
         return times.values, usable
 
@@ -126,7 +157,7 @@ class TrailingKept(Kept):
         import pyarrow as pa
 
         for table in self.timeless:
-            yield self._answered(table, [pa.nulls(table.num_rows, f.type) for f in self._new])
+            yield self._answered(table, [pa.nulls(table.num_rows, f.type) for f in self.keeper.new])
         self.watermark = max(self.watermark, watermark)
         if self.waiting is None:
             return
@@ -135,9 +166,29 @@ class TrailingKept(Kept):
         due = times < self.watermark
         if not due.any():
             return
-        ready = waiting.filter(pa.array(due))
+        ready = self._in_order(waiting.filter(pa.array(due)))
         self.waiting = waiting.filter(pa.array(~due))
         yield from self._due(ready)
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        """Rows of one key and time in the order of what decides between them."""
+        import pyarrow as pa
+
+        query = self.keeper.query
+        if not query.order:
+            return rows
+        codes, _ = encode([rows.column(name) for name in query.by])
+        keys = np.zeros(rows.num_rows, np.int64) if codes is None else codes
+        times, _ = self._times(rows)
+        order = order_of([keys, times])
+        keys, times = keys[order], times[order]
+        new = np.append(True, (keys[1:] != keys[:-1]) | (times[1:] != times[:-1]))
+
+        def pick(some: np.ndarray) -> list[Any]:
+            return [rows.column(name).take(pa.array(order[some])) for name in query.order]
+
+        places = order_of_ties(new, pick)
+        return rows.take(pa.array(order if places is None else order[places]))
 
     def _due(self, ready: pa.Table) -> Iterator[pa.Table]:
         """The answers of events that have none after them to come in their windows."""
@@ -148,7 +199,7 @@ class TrailingKept(Kept):
         known = 0 if self.before is None else self.before.num_rows
         used = read if self.before is None else pa.concat_tables([self.before, read])
         used = used.combine_chunks()
-        times = times_of(Column.from_arrow(used.column(query.time)), query.time)
+        times = times_of(Column.from_arrow(used.column(query.time)), query.time, query.unit)
         keys = [used.column(name) for name in query.by]
         try:
             found = self._rolled(used)
@@ -162,13 +213,13 @@ class TrailingKept(Kept):
     def _rolled(self, used: pa.Table) -> list[Any]:
         """The results of each aggregate over each span."""
         query = self.keeper.query
-        times = times_of(Column.from_arrow(used.column(query.time)), query.time)
+        times = times_of(Column.from_arrow(used.column(query.time)), query.time, query.unit)
         columns = {n: Column.from_arrow(used.column(n)) for a in query.aggs for n in a.columns}
         keys = [used.column(name) for name in query.by]
         found = rolling_columns(keys, times, columns, self.keeper.spans, query.aggs)
         return [
             fit(column.to_arrow(), field.type)
-            for column, field in zip(found, self._new, strict=True)
+            for column, field in zip(found, self.keeper.new, strict=True)
         ]
 
     def _rolled_apart(self, used: pa.Table) -> list[Any]:
@@ -185,9 +236,9 @@ class TrailingKept(Kept):
                 made = self._rolled(some)
             except Exception:
                 self.failed += len(rows)
-                made = [pa.nulls(len(rows), field.type) for field in self._new]
+                made = [pa.nulls(len(rows), field.type) for field in self.keeper.new]
             order.append(rows)
-            parts.append(pa.Table.from_arrays(made, schema=pa.schema(self._new)))
+            parts.append(pa.Table.from_arrays(made, schema=pa.schema(self.keeper.new)))
         back = np.argsort(np.concatenate(order), kind="stable")
         return list(pa.concat_tables(parts).take(pa.array(back)).combine_chunks().columns)
 
@@ -202,11 +253,6 @@ class TrailingKept(Kept):
             place = ends[np.searchsorted(ends, np.arange(len(order)))] - np.arange(len(order))
             needed[order[place < self.keeper.rows]] = True
         return needed
-
-    @property
-    def _new(self) -> list[pa.Field]:
-        count = len(self.keeper.query.aggs) * len(self.keeper.spans)
-        return list(self.keeper.made)[-count:]
 
     def _answered(self, rows: pa.Table, new: list[Any]) -> pa.Table:
         import pyarrow as pa
@@ -227,8 +273,7 @@ class TrailingKept(Kept):
             before = pa.schema([(name, types[name]) for name in keeper.reads]).empty_table()
         waiting = self.waiting
         if waiting is None:
-            events = list(keeper.made)[: -len(self._new)]
-            waiting = pa.schema([(f.name, types[f.name]) for f in events]).empty_table()
+            waiting = pa.schema([(name, types[name]) for name in keeper.passed]).empty_table()
         out = BlobWriter()
         header = {
             "reach": keeper.reach,
@@ -236,6 +281,7 @@ class TrailingKept(Kept):
             "watermark": self.watermark,
             "spans": [said(span) for span in keeper.spans],
             "aggs": [aggregate_described(agg) for agg in keeper.query.aggs],
+            "order": keeper.query.order,
             "before": out.put_bytes(table_bytes(before)),
             "waiting": out.put_bytes(table_bytes(waiting)),
         }
@@ -259,7 +305,8 @@ def restored(blob: bytes, schema: pa.Schema, about: dict[str, Any], aggs: Any) -
     )
     waiting = table_of(source.get_bytes(header["waiting"]))
     types = {field.name: field.type for field in waiting.schema}
-    query = Query.of((), found, about["time"], about["by"], types)
+    order = header.get("order", ())
+    query = Query.of((), found, about["time"], about["by"], types, order, about.get("unit"))
     spans = tuple(SPANS[kind](count) for kind, count in header["spans"])
     return KeepTrailing(query, spans, header["reach"], schema).resumed(blob)
 
@@ -282,15 +329,16 @@ def rolling_stream(
     time: str,
     over: Any,
     aggs: Aggregate | Sequence[Aggregate],
+    order: str | Sequence[str] | None,
+    unit: str | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
-    settings = Settings.of(*more)
-    asked = Rolling.of(frame, by, time, over, aggs)
-    settings = settings.behind(asked.frame.schema[time])
+    asked = Rolling.of(frame, by, time, over, aggs, order, unit)
+    settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
     made = arrow_schema(asked.schema)
     keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
-    about = {"verb": "rolling"}
+    about = {"verb": "rolling", "unit": unit}
     events, rows = asked.frame, asked.schema
     return Stream(
         events, asked.query.by, time, events.columns, keeper, rows, asked.names, settings, about

@@ -82,8 +82,11 @@ def portable(content: bytes, name: str) -> Callable[..., Any]:
 def check_workers(session: Any) -> None:
     """Let workers on this machine run the Python of the program, or one that has the package.
 
-    Nothing is known of the machines of a cluster, nor of a Spark Connect server elsewhere.
+    Nothing is known of the machines of a cluster, nor of a Spark Connect server elsewhere, and
+    Databricks looks after its Pythons itself.
     """
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return
     try:
         context = session.sparkContext
     except Exception:  # Spark Connect has none, and others may keep it to themselves

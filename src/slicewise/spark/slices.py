@@ -26,8 +26,7 @@ from slicewise.slicing.triggers import (
     BEGINNING,
     INFINITY,
     FreeWindows,
-    collect,
-    list_free,
+    collect_free,
 )
 from slicewise.spark.blame import Traced, blaming
 from slicewise.spark.frames import conformed, joined
@@ -218,7 +217,7 @@ class Merging:
         import pyarrow as pa
 
         keys = np.arange(part.start, part.stop)
-        found = collect(list_free, slices.runs, self.free.arrays(), keys, low, high)
+        found = collect_free(slices.runs, self.free, keys, low, high)
         if not len(found):
             return
         yield {

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from slicewise.errors import ColumnError, SpanError
-from slicewise.slicing.settings import as_lateness
+from slicewise.errors import CapabilityError, ColumnError, SpanError
 from slicewise.spark import compat
 from slicewise.spark.frames import Frame, arrow_schema, conformed
 from slicewise.spark.keeping import (
@@ -28,9 +27,10 @@ from slicewise.spark.keeping import (
     Keeper,
     Metrics,
 )
-from slicewise.spark.packing import BUCKET, NOW, PACKED, Pack, labels_for, to_table
+from slicewise.spark.packing import HASH, NOW, PACKED, Buckets, Pack, to_table
 from slicewise.spark.sending import map_in_arrow, sent
 from slicewise.spark.workers import in_worker
+from slicewise.times import Measure, as_length
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +43,9 @@ OBSERVED = "slicewise"
 WATERMARK = "spark.watermarkDelayMs"
 # The default of `max_ahead`, which numbers as times do without.
 MAX_AHEAD = "1d"
+# How far the first clock on earth is ahead of UTC. A time without a zone may be that of any clock,
+# so it is too far ahead only if it is by this one.
+FIRST_CLOCK = 14 * 3_600_000_000
 
 
 @dataclass(frozen=True)
@@ -50,23 +53,39 @@ class Settings:
     """What is asked of a stream beside windows and aggregates.
 
     Lengths are in units of the time column. `delay` is `None` when nobody said it yet. `max_ahead`
-    is `None` when no event is too far ahead.
+    is `None` when no event is too far ahead. `unit` says what the numbers of the time column mean.
     """
 
     delay: int | None
     max_ahead: int | None
     buckets: int | None
     keep_late: bool
+    metrics: str
+    unit: str | None
 
     @staticmethod
-    def of(watermark: Any, max_ahead: Any, buckets: Any, keep_late: bool) -> Settings:
+    def of(
+        watermark: Any,
+        max_ahead: Any,
+        buckets: Any,
+        keep_late: bool,
+        metrics: Any = OBSERVED,
+        *,
+        measure: Measure,
+    ) -> Settings:
         if buckets is not None and (type(buckets) is not int or not 0 < buckets <= 1 << 15):
             raise SpanError(
                 f"`buckets` is a number of groups of keys, from 1 to 32768; given: {buckets!r}."
             )
-        delay = None if watermark is None else length_of("watermark", watermark)
-        ahead = None if max_ahead is None else length_of("max_ahead", max_ahead)
-        return Settings(delay, ahead, buckets, keep_late)
+        delay = None
+        if watermark is not None:
+            delay = measure.length("`watermark`", as_length("watermark", watermark))
+        ahead = ahead_of(max_ahead, measure)
+        if not isinstance(metrics, str) or not metrics:
+            raise CapabilityError(
+                f"`metrics` is the name under which a stream reports; given: {metrics!r}."
+            )
+        return Settings(delay, ahead, buckets, keep_late, metrics, measure.unit)
 
     def behind(self, time: StructField) -> Settings:
         """The settings with a delay of the watermark, given here or by Spark's `withWatermark`."""
@@ -86,12 +105,27 @@ class Settings:
         return replace(self, delay=delay)
 
 
-def length_of(name: str, given: Any) -> int:
-    """A length of time in units of the time column."""
-    try:
-        return as_lateness(given)
-    except SpanError as error:
-        raise SpanError(f"`{name}` is a length of time such as '10s'; {error}") from error
+def check_settings(measure: Measure, more: tuple[Any, ...], lateness: Any = 0) -> None:
+    """Refuse for a bounded DataFrame what no stream takes: one definition runs on both."""
+    Settings.of(*more, measure=measure)
+    measure.length("`lateness`", as_length("lateness", lateness))
+
+
+def ahead_of(given: Any, measure: Measure) -> int | None:
+    """How far ahead of the clock an event may be, in units of the time column; `None`: any way."""
+    if given is None:
+        return None
+    length = as_length("max_ahead", given)
+    if measure.moments or measure.unit is not None:
+        return measure.length("`max_ahead`", length)
+    if given != MAX_AHEAD:
+        raise SpanError(
+            "`max_ahead` says how far ahead of the clock an event may be, and numbers of no unit "
+            f"have nothing to do with it: the time column {measure.name!r} holds {measure.holds}. "
+            "Leave `max_ahead` out, say with `unit` what the numbers mean, or make the column a "
+            "timestamp."
+        )
+    return None
 
 
 @dataclass(frozen=True)
@@ -135,17 +169,30 @@ class Stream:
         ]
         out = self._schema()
         unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
-        made = kept.observe(OBSERVED, *totals).select("kind", "made")
+        made = self._observed(kept, totals).select("kind", "made")
         rows = map_in_arrow(made, unpack, out)
         return rows.toDF(*self.names, *([LATE] if keep_late else []))
 
-    def _partitions(self) -> int:
-        return compat.shuffle_partitions(self.frame.rows.sparkSession)
+    def _observed(self, kept: DataFrame, totals: Sequence[Column]) -> DataFrame:
+        """What buckets hand on, with its metrics reported under the name of the stream."""
+        from pyspark.errors import AnalysisException
 
-    def _labels(self) -> tuple[int, ...]:
-        partitions = self._partitions()
-        buckets = self.settings.buckets or partitions
-        return labels_for(buckets if self.by else 1, partitions)
+        name = self.settings.metrics
+        try:
+            return kept.observe(name, *totals)
+        except AnalysisException as error:
+            if "DUPLICATED_METRICS_NAME" not in str(error):
+                raise
+            raise CapabilityError(
+                f"The stream holds results of another one that reports under {name!r} too. Write "
+                "those to a table and read that as a stream, since Spark allows one such stream in "
+                "a query. If you have set `spark.sql.streaming.unsupportedOperationCheck` to "
+                "false, it runs several, each with a name of its own: give `metrics=...`."
+            ) from error
+
+    def _buckets(self) -> Buckets:
+        partitions = compat.shuffle_partitions(self.frame.rows.sparkSession)
+        return Buckets(self.settings.buckets if self.by else 1, partitions)
 
     def _types(self) -> dict[str, str]:
         """Those of the key columns and the time column, as Spark writes them."""
@@ -157,43 +204,42 @@ class Stream:
 
     def _packed(self) -> DataFrame:
         from pyspark.sql import functions as F
+        from pyspark.sql.types import DateType, TimestampNTZType
 
-        labels = self._labels()
         keys = self.frame.all_at(self.by)
-        bucket = F.pmod(F.xxhash64(*keys), F.lit(len(labels))) if keys else F.lit(0)
-        columns = [*self.frame.all_at(self.columns), bucket.cast("int").alias(BUCKET)]
+        hashed = F.xxhash64(*keys) if keys else F.lit(0).cast("bigint")
+        columns = [*self.frame.all_at(self.columns), hashed.alias(HASH)]
         ahead = self.settings.max_ahead
-        kind = self.frame.schema[self.time].dataType
-        if not compat.is_datetime(kind):
-            if ahead not in (None, length_of("max_ahead", MAX_AHEAD)):
-                raise SpanError(
-                    "`max_ahead` says how far ahead of the clock an event may be, and numbers have "
-                    f"nothing to do with it: the time column {self.time!r} holds "
-                    f"{kind.simpleString()}. Leave `max_ahead` out, or make the column a timestamp."
-                )
-            ahead = None
         if ahead is not None:
             columns.append(batch_time().alias(NOW))
-        pack = Pack(self._events(), self.time, labels, ahead)
+            kind = self.frame.schema[self.time].dataType
+            if isinstance(kind, TimestampNTZType | DateType):
+                ahead += FIRST_CLOCK
+        sayable, unit = self.keeper.sayable, self.settings.unit
+        pack = Pack(self._events(), self.time, self._buckets(), ahead, sayable, unit)
         return map_in_arrow(self.frame.rows.select(*columns), pack, PACKED)
 
     def _keep(self) -> Any:
-        labels = self._labels()
         about = {
             "format": FORMAT,
             **self.about,
             "by": list(self.by),
             "time": self.time,
             "types": self._types(),
-            "buckets": len(labels),
-            # Other labels would be other buckets.
-            "spark.sql.shuffle.partitions": self._partitions() if len(labels) > 1 else None,
             "schema": self.rows.json(),
             "late": self._event().json() if self.settings.keep_late else None,
+            "metrics": self.settings.metrics,
         }
         settings = self.settings
         assert settings.delay is not None
-        keep = KeepBuckets(self.keeper, about, self._events(), settings.delay, settings.keep_late)
+        keep = KeepBuckets(
+            self.keeper,
+            about,
+            self._events(),
+            settings.delay,
+            settings.keep_late,
+            self._buckets(),
+        )
         return sent(self.frame.rows, keep)
 
     def _event(self) -> StructType:

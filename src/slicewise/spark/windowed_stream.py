@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.forgiving import forgiving
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.reach import Reach, reach_of
 from slicewise.slicing.resume import resume
 from slicewise.spark.batch import Windowed
 from slicewise.spark.blame import is_about_events
@@ -16,6 +17,7 @@ from slicewise.spark.keeping import Keeper, Kept, Metrics
 from slicewise.spark.query import Query
 from slicewise.spark.sifting import try_lifts
 from slicewise.spark.stream import Settings, Stream
+from slicewise.times import as_length
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +30,12 @@ class KeepWindows(Keeper):
 
     query: Query
     made: pa.Schema
-    lateness: int
+    lateness: Any
     emit: Any
+
+    @property
+    def sayable(self) -> Reach:
+        return reach_of(self.query.windows, self.query.types[self.query.time])
 
     def fresh(self) -> Kept:
         return WindowsKept(self._operator(), self)
@@ -50,6 +56,8 @@ class KeepWindows(Keeper):
             by=query.by,
             lateness=self.lateness,
             emit=self.emit,
+            order=query.order,
+            unit=query.unit,
             max_late=None,  # they are taken in every micro-batch
         )
 
@@ -105,19 +113,21 @@ def windowed_stream(
     aggs: Any,
     lateness: Any,
     emit: Any,
+    order: str | Sequence[str] | None,
+    unit: str | None,
     more: tuple[Any, ...],
 ) -> Any:
     """The windows of a stream; see `sw.windowed`."""
-    settings = Settings.of(*more)
     emit = emit or "on_close"
     # An operator refuses what cannot be emitted so.
-    checked = Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit)
-    asked = Windowed.of(frame, by, time, windows, aggs)
-    settings = settings.behind(asked.frame.schema[time])
+    Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit, unit=unit)
+    asked = Windowed.of(frame, by, time, windows, aggs, order, unit)
+    asked.query.measure.length("`lateness`", as_length("lateness", lateness))
+    settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
     rows = emitted(asked.schema, emit)
-    keeper = KeepWindows(asked.query, arrow_schema(rows), checked.lateness, emit)
+    keeper = KeepWindows(asked.query, arrow_schema(rows), lateness, emit)
     columns = asked.frame.columns if settings.keep_late else asked.columns
-    about = {"verb": "windowed", "emit": emit}
+    about = {"verb": "windowed", "emit": emit, "unit": unit}
     query = asked.query
     return Stream(
         asked.frame, query.by, time, columns, keeper, rows, rows.names, settings, about

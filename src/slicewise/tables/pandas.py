@@ -1,7 +1,8 @@
 """pandas DataFrames.
 
 NaN is null on the way in, as everywhere in pandas. On the way out columns are numpy-backed: null
-is NaN among numbers, so integers with nulls become float64, and `None` or NaT among others.
+is NaN among numbers, so integers with nulls become float64, and `None` or NaT among others. From
+pandas 3 on texts have the type `str`, and null among them is NaN.
 """
 
 from __future__ import annotations
@@ -113,5 +114,6 @@ def _values(column: Column) -> Any:
     if column.values.dtype.kind in "iuf" and not pa.types.is_temporal(column.type):
         return column.to_numpy()
     series = column.to_arrow().to_pandas()
-    # Times with a zone are no numpy type.
-    return series.array if isinstance(series.dtype, pd.DatetimeTZDtype) else series.to_numpy()
+    # Times with a zone are no numpy type, nor are the texts of pandas 3, whatever values there are.
+    kept = isinstance(series.dtype, pd.DatetimeTZDtype | pd.StringDtype)
+    return series.array if kept else series.to_numpy()

@@ -146,9 +146,8 @@ def _rows_every_time(window: RowsEveryTime, events: list[Event]) -> Iterator[Ins
     """The last n events at each multiple that saw an event since the one before."""
     steps = {(e.time - window.origin) // window.every + 1 for e in events}
     for mark in (window.origin + step * window.every for step in steps):
-        before = [e for e in events if e.time < mark]
-        start = max(0, len(before) - window.length)
-        yield Instance(start, len(before), tuple(before[start:]), mark)
+        last = [e for e in events if e.time < mark][-window.length :]
+        yield Instance(last[0].time, mark, tuple(last), mark)
 
 
 def _sessions(window: Session, events: list[Event]) -> Iterator[Instance]:

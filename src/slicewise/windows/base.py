@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from slicewise.errors import WindowError
+from slicewise.limits import INSTANCES_OF_AN_EVENT, REACH
+from slicewise.times import converted
 
 # A boolean column, or a function of the event: a mapping from columns to values, time included.
 Condition = str | Callable[[Mapping[str, Any]], Any]
+# The unit of windows whose lengths were given as durations.
+DURATIONS = "us"
 
 
 class Window:
@@ -28,6 +33,39 @@ class Window:
         """The columns that decide which events an instance holds, beside time; `None`: any."""
         return ()
 
+    @property
+    def timed(self) -> bool:
+        """Whether `start` and `end` of an instance are times."""
+        return True
+
+    @property
+    def time_fields(self) -> tuple[str, ...]:
+        """The fields that are lengths of time or points in time."""
+        return ()
+
+    @property
+    def times(self) -> list[int]:
+        """The lengths of time and the points in time of the definition."""
+        found = (getattr(self, name) for name in self.time_fields)
+        return [number for number in found if number is not None]
+
+    @property
+    def durations(self) -> bool | None:
+        """Whether lengths of time are durations, and not plain numbers; `None` if it has none."""
+        return getattr(self, "unit", None) == DURATIONS if self.time_fields else None
+
+    def counted_in(self, unit: str) -> Self:
+        """The window with its durations as plain numbers of a unit such as `"s"`.
+
+        One whose lengths are plain numbers stays as it is.
+        """
+        if not self.durations:
+            return self
+        said = f"the window {self.name!r}"
+        given = {name: getattr(self, name) for name in self.time_fields}
+        found = {n: converted(value, unit, said) for n, value in given.items() if value is not None}
+        return dataclasses.replace(self, unit=None, **found)  # type: ignore[type-var]  # windows with lengths are dataclasses
+
     def times_within(self, low: int, high: int) -> tuple[int, int]:
         """The first and the last time of events all of whose instances lie in `[low, high]`."""
         return low, high
@@ -42,12 +80,32 @@ def check_name(name: object) -> None:
         )
 
 
+def check_unit(kind: str, unit: object) -> None:
+    """Refuse what is neither `"us"`, the unit of durations, nor `None` for plain numbers."""
+    if unit not in (None, DURATIONS):
+        raise WindowError(
+            f"`unit` of {kind} is {DURATIONS!r} where lengths are durations, and `None` where they "
+            f"are plain numbers; given: {unit!r}."
+        )
+
+
 def check_lengths(kind: str, *, whole: bool, **lengths: object) -> None:
     """Refuse lengths that are no numbers above zero; `whole` ones have no fraction either."""
     for what, given in lengths.items():
         _check_number(kind, what, given, whole=whole)
         if given <= 0:  # type: ignore[operator]  # a number by now
             raise WindowError(f"`{what}` of {kind} must be above zero; given: {given!r}.")
+
+
+def check_overlap(kind: str, length: float, every: float) -> None:
+    """Refuse windows of which an event would be in more instances than can be meant."""
+    count = length / every
+    if count > INSTANCES_OF_AN_EVENT:
+        shown = f"{math.ceil(count):,}" if math.isfinite(count) else "infinitely many"
+        raise WindowError(
+            f"An event may be in {INSTANCES_OF_AN_EVENT:,} instances of a window at most; {kind} "
+            f"with length={length!r} and every={every!r} puts it into {shown}. Make `every` larger."
+        )
 
 
 def check_point(kind: str, what: str, given: object, *, whole: bool) -> None:
@@ -62,6 +120,8 @@ def _check_number(kind: str, what: str, given: object, *, whole: bool) -> None:
     ):
         number = "a whole number" if whole else "a finite number"
         raise WindowError(f"`{what}` of {kind} is {number}; given: {given!r}.")
+    if not -REACH < given < REACH:  # type: ignore[operator]  # a number by now
+        raise WindowError(f"`{what}` of {kind} is below 2**61 in size; given: {given!r}.")
 
 
 def check_axis(axis: object) -> None:

@@ -1,9 +1,10 @@
 """The constructors: `tumbling`, `sliding`, `cumulate`, `session` and the others.
 
-Lengths are spans: a text such as `"10m"`, a `timedelta`, a plain int in raw units of the time
-column (microseconds when that holds timestamps), `rows(n)` or `units(n, on=column)`. Which units
-are given chooses the kind of window. Origins and starts are plain numbers in the same measure, or
-for time also a `datetime` (without a time zone it is UTC) or a span after the epoch.
+Lengths are spans: a duration (a text such as `"10m"`, a `timedelta`), a plain int in the units of a
+time column of numbers, `rows(n)` or `units(n, on=column)`. Which units are given chooses the kind
+of window. Origins and starts are plain numbers beside plain numbers, and beside durations a
+`datetime` (without a time zone it is UTC) or a duration after the epoch. Without an origin windows
+are aligned to 0, the epoch, and those of whole weeks to Monday, 1970-01-05.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from typing import Any
 import numpy as np
 
 from slicewise.errors import WindowError
-from slicewise.spans import Duration, Rows, Span, Ticks, Units, span
+from slicewise.spans import MICROSECONDS, Duration, Rows, Span, Ticks, Units, span
 from slicewise.times import since_epoch
-from slicewise.windows.base import Condition, Window, check_condition, condition_name
+from slicewise.windows.base import (
+    DURATIONS,
+    Condition,
+    Window,
+    check_condition,
+    condition_name,
+)
 from slicewise.windows.cumulate import Cumulate
 from slicewise.windows.fixed import Fixed
 from slicewise.windows.periodic import Periodic
@@ -27,9 +34,14 @@ from slicewise.windows.session import Session
 from slicewise.windows.threshold import Threshold
 from slicewise.windows.time_every_rows import TimeEveryRows
 
+# The first Monday after the epoch, in microseconds.
+MONDAY = 4 * MICROSECONDS["d"]
 
-def tumbling(length: Any, *, origin: Any = 0, name: str | None = None) -> Window:
+
+def tumbling(length: Any, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows side by side, each `length` long, aligned to `origin`; ends are exclusive.
+
+    Without an `origin` they are aligned to 0, the epoch, and whole weeks to Mondays.
 
     >>> import slicewise as sw
     >>> sw.tumbling("10m").name, sw.tumbling(sw.rows(100)).name
@@ -39,7 +51,7 @@ def tumbling(length: Any, *, origin: Any = 0, name: str | None = None) -> Window
     return _sliding(long, long, origin, _named(name, f"tumbling_{long}"), "tumbling")
 
 
-def sliding(length: Any, every: Any, *, origin: Any = 0, name: str | None = None) -> Window:
+def sliding(length: Any, every: Any, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows of `length` that open every `every`; the units of the two choose the kind.
 
     Time every time, `units` every `units` of the same column, and rows every rows slide along one
@@ -50,13 +62,13 @@ def sliding(length: Any, every: Any, *, origin: Any = 0, name: str | None = None
     >>> sw.sliding("10m", every="1m").name
     'sliding_10m_1m'
     >>> sw.sliding(sw.rows(10), every="5s")
-    RowsEveryTime(name='sliding_10rows_5s', length=10, every=5000000, origin=0)
+    RowsEveryTime(name='sliding_10rows_5s', length=10, every=5000000, origin=0, unit='us')
     """
     long, step = span(length), span(every)
     return _sliding(long, step, origin, _named(name, f"sliding_{long}_{step}"), "sliding")
 
 
-def cumulate(length: Any, every: Any, *, origin: Any = 0, name: str | None = None) -> Window:
+def cumulate(length: Any, every: Any, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows that grow by `every` until `length`, then start again; ends are exclusive.
 
     >>> import slicewise as sw
@@ -70,7 +82,8 @@ def cumulate(length: Any, every: Any, *, origin: Any = 0, name: str | None = Non
         axis=axis,
         length=_number(long),
         every=_number(step),
-        origin=_point(origin, axis, "origin"),
+        origin=_origin(origin, axis, long, step),
+        unit=_unit(long, step),
     )
 
 
@@ -79,13 +92,17 @@ def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
 
     >>> import slicewise as sw
     >>> sw.fixed(100, 50)
-    Fixed(name='fixed_100_50', axis=None, start=100, length=50)
+    Fixed(name='fixed_100_50', axis=None, start=100, length=50, unit=None)
     """
     long = span(length)
     axis = _common_axis(long, long, "fixed")
-    begin = _point(start, axis, "start")
+    begin = _point(start, axis, "start", long)
     return Fixed(
-        name=_named(name, f"fixed_{begin}_{long}"), axis=axis, start=begin, length=_number(long)
+        name=_named(name, f"fixed_{begin}_{long}"),
+        axis=axis,
+        start=begin,
+        length=_number(long),
+        unit=_unit(long),
     )
 
 
@@ -96,16 +113,15 @@ def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Win
     >>> sw.session("30s").name, sw.session("30s", max_length="1h").name
     ('session_30s', 'session_30s_max_1h')
     """
-    pause = span(gap)
-    default = f"session_{pause}"
+    spans = [span(gap)]
+    pause = _time(spans[0], "`gap` of a session")
+    default = f"session_{spans[0]}"
     longest = None
     if max_length is not None:
-        limit = span(max_length)
-        longest = _time(limit, "`max_length` of a session")
-        default += f"_max_{limit}"
-    return Session(
-        name=_named(name, default), gap=_time(pause, "`gap` of a session"), max_length=longest
-    )
+        spans.append(span(max_length))
+        longest = _time(spans[1], "`max_length` of a session")
+        default += f"_max_{spans[1]}"
+    return Session(name=_named(name, default), gap=pause, max_length=longest, unit=_unit(*spans))
 
 
 def punctuated(when: Condition, *, name: str | None = None) -> Window:
@@ -137,14 +153,16 @@ def _sliding(long: Span, step: Span, origin: Any, name: str, verb: str) -> Windo
             return RowPeriodic(name=name, length=long.count, every=step.count)
         case ((Duration() | Ticks()), Rows()):
             _refuse_origin(origin, verb)
-            return TimeEveryRows(name=name, length=_time(long, "`length`"), every=step.count)
+            return TimeEveryRows(
+                name=name, length=_time(long, "`length`"), every=step.count, unit=_unit(long)
+            )
         case Rows(), (Duration() | Ticks()):
-            begin = _point(origin, None, "origin")
             return RowsEveryTime(
                 name=name,
                 length=long.count,
                 every=_time(step, "`every`"),
-                origin=begin,
+                origin=_origin(origin, None, step),
+                unit=_unit(step),
             )
     axis = _common_axis(long, step, verb)
     return Periodic(
@@ -152,8 +170,21 @@ def _sliding(long: Span, step: Span, origin: Any, name: str, verb: str) -> Windo
         axis=axis,
         length=_number(long),
         every=_number(step),
-        origin=_point(origin, axis, "origin"),
+        origin=_origin(origin, axis, long, step),
+        unit=_unit(long, step),
     )
+
+
+def _unit(*lengths: Span) -> str | None:
+    """The unit of a window's lengths of time: that of durations, or `None` for plain numbers."""
+    durations = {isinstance(length, Duration) for length in lengths}
+    if len(durations) > 1:
+        given = ", ".join(map(str, lengths))
+        raise WindowError(
+            "The lengths of a window are all durations, such as '10m', or all plain numbers; "
+            f"given: {given}. Write them alike."
+        )
+    return DURATIONS if durations == {True} else None
 
 
 def _common_axis(long: Span, step: Span, verb: str) -> str | None:
@@ -188,21 +219,39 @@ def _time(length: Span, what: str) -> int:
     )
 
 
-def _point(given: Any, axis: str | None, what: str) -> Any:
+def _origin(given: Any, axis: str | None, *lengths: Span) -> Any:
+    """What a window is aligned to: 0 if nothing is said, and Monday for whole weeks."""
+    if given is not None:
+        return _point(given, axis, "origin", *lengths)
+    week = MICROSECONDS["w"]
+    weeks = [s for s in lengths if isinstance(s, Duration) and s.microseconds % week == 0]
+    return MONDAY if weeks else 0
+
+
+def _point(given: Any, axis: str | None, what: str, *lengths: Span) -> Any:
     """An origin or start as a number; the window itself refuses what is none."""
     if isinstance(given, np.number):
         given = given.item()
     if axis is not None:
         return given
+    moment = isinstance(given, dt.datetime | dt.timedelta | str | np.timedelta64)
     if isinstance(given, dt.datetime):
-        return since_epoch(given)
-    if isinstance(given, str | dt.timedelta):
-        return _time(span(given), f"`{what}`")
-    return given
+        found: Any = since_epoch(given)
+    else:
+        found = _time(span(given), f"`{what}`") if moment else given
+    # Where nothing has passed since the epoch the unit does not matter.
+    number = type(given) is int and given != 0
+    if (moment or number) and moment != (_unit(*lengths) == DURATIONS):
+        raise WindowError(
+            f"`{what}` is a moment or a duration after the epoch where the lengths of a window are "
+            f"durations, and a plain number where they are; given: {given!r} beside "
+            f"{', '.join(map(str, lengths))}. Write them alike."
+        )
+    return found
 
 
 def _refuse_origin(origin: Any, verb: str) -> None:
-    if isinstance(origin, bool) or origin != 0:
+    if origin is not None and (isinstance(origin, bool) or origin != 0):
         raise WindowError(
             f"`{verb}` every n rows counts from the first event of a key and has no `origin`; "
             f"given: {origin!r}. Leave it out."

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slicewise.errors import WindowError
-from slicewise.windows.base import Window, check_axis, check_lengths, check_name, check_point
+from slicewise.windows.base import (
+    Window,
+    check_axis,
+    check_lengths,
+    check_name,
+    check_overlap,
+    check_point,
+    check_unit,
+)
 from slicewise.windows.periodic import Periodic
 
 
@@ -29,6 +37,7 @@ class Cumulate(Window):
     length: int | float
     every: int | float
     origin: int | float = 0
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -36,6 +45,8 @@ class Cumulate(Window):
         whole = self.axis is None
         check_lengths("a cumulating window", whole=whole, length=self.length, every=self.every)
         check_point("a cumulating window", "origin", self.origin, whole=whole)
+        check_overlap("a cumulating window", self.length, self.every)
+        check_unit("a cumulating window", self.unit)
         if self.every > self.length:
             raise WindowError(
                 "A cumulating window grows by `every` until `length`, so `every` is at most "
@@ -51,6 +62,14 @@ class Cumulate(Window):
         return self.periods.times_within(low, high)
 
     @property
+    def timed(self) -> bool:
+        return self.axis is None
+
+    @property
+    def time_fields(self) -> tuple[str, ...]:
+        return ("length", "every", "origin") if self.axis is None else ()
+
+    @property
     def periods(self) -> Periodic:
         """The tumbling window of whole periods, in which the instances grow."""
         return Periodic(
@@ -59,6 +78,7 @@ class Cumulate(Window):
             length=self.length,
             every=self.length,
             origin=self.origin,
+            unit=self.unit,
         )
 
     @property

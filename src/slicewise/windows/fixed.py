@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_axis, check_lengths, check_name, check_point
+from slicewise.windows.base import (
+    Window,
+    check_axis,
+    check_lengths,
+    check_name,
+    check_point,
+    check_unit,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +29,7 @@ class Fixed(Window):
     axis: str | None = None
     start: int | float
     length: int | float
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -29,6 +37,7 @@ class Fixed(Window):
         whole = self.axis is None
         check_lengths("a fixed window", whole=whole, length=self.length)
         check_point("a fixed window", "start", self.start, whole=whole)
+        check_unit("a fixed window", self.unit)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -39,6 +48,14 @@ class Fixed(Window):
             return low, high
         first = low if self.start >= low else max(low, int(self.end))
         return first, high if self.end <= high else min(high, int(self.start) - 1)
+
+    @property
+    def timed(self) -> bool:
+        return self.axis is None
+
+    @property
+    def time_fields(self) -> tuple[str, ...]:
+        return ("start", "length") if self.axis is None else ()
 
     @property
     def end(self) -> int | float:

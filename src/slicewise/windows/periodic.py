@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_axis, check_lengths, check_name, check_point
+from slicewise.windows.base import (
+    Window,
+    check_axis,
+    check_lengths,
+    check_name,
+    check_overlap,
+    check_point,
+    check_unit,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +39,7 @@ class Periodic(Window):
     length: int | float
     every: int | float
     origin: int | float = 0
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -38,10 +47,20 @@ class Periodic(Window):
         whole = self.axis is None
         check_lengths("a periodic window", whole=whole, length=self.length, every=self.every)
         check_point("a periodic window", "origin", self.origin, whole=whole)
+        check_overlap("a periodic window", self.length, self.every)
+        check_unit("a periodic window", self.unit)
 
     @property
     def reads(self) -> tuple[str, ...]:
         return () if self.axis is None else (self.axis,)
+
+    @property
+    def timed(self) -> bool:
+        return self.axis is None
+
+    @property
+    def time_fields(self) -> tuple[str, ...]:
+        return ("length", "every", "origin") if self.axis is None else ()
 
     def times_within(self, low: int, high: int) -> tuple[int, int]:
         """The first and the last time of events all of whose instances lie in `[low, high]`.

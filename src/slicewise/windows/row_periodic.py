@@ -30,6 +30,10 @@ class RowPeriodic(Window):
         check_name(self.name)
         check_lengths("a window of rows", whole=True, length=self.length, every=self.every)
 
+    @property
+    def timed(self) -> bool:
+        return False
+
     def instances_at(self, position: int) -> list[tuple[int, int]]:
         """Bounds of the instances that hold the event at `position`, oldest first."""
         first = max(0, (position - self.length) // self.every + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_lengths, check_name
+from slicewise.windows.base import Window, check_lengths, check_name, check_unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +29,18 @@ class Session(Window):
     name: str
     gap: int
     max_length: int | None = None
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
         check_lengths("a session", whole=True, gap=self.gap)
         if self.max_length is not None:
             check_lengths("a session", whole=True, max_length=self.max_length)
+        check_unit("a session", self.unit)
+
+    @property
+    def time_fields(self) -> tuple[str, ...]:
+        return ("gap", "max_length")
 
     def times_within(self, low: int, high: int) -> tuple[int, int]:
         return low, high - (self.gap if self.max_length is None else min(self.gap, self.max_length))

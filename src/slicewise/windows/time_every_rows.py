@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_lengths, check_name
+from slicewise.windows.base import Window, check_lengths, check_name, check_unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +24,17 @@ class TimeEveryRows(Window):
     name: str
     length: int
     every: int
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
         check_lengths("a window of time every n rows", whole=True, length=self.length)
         check_lengths("a window of time every n rows", whole=True, every=self.every)
+        check_unit("a window of time every n rows", self.unit)
+
+    @property
+    def time_fields(self) -> tuple[str, ...]:
+        return ("length",)
 
     def times_within(self, low: int, high: int) -> tuple[int, int]:
         return low, high - self.length

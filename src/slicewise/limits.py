@@ -1,0 +1,13 @@
+"""How far numbers may go: beyond these nothing can be meant, and sums and loops would not end well.
+
+Times and spans stay below 2**61 in size, so that the sum of a time and two spans fits 64 bits.
+"""
+
+from __future__ import annotations
+
+# Spans, origins and times are below this in size.
+REACH = 2**61
+# So many instances of one window may hold an event: a day every 10 ms has 8,640,000 of them.
+INSTANCES_OF_AN_EVENT = 10_000_000
+# So many instances may come out of one call; each takes more than a hundred bytes.
+INSTANCES_OF_A_CALL = 2**30

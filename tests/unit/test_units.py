@@ -1,0 +1,140 @@
+"""What the numbers of a time column mean, for operators fed by hand."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import slicewise as sw
+from slicewise.errors import SnapshotError, SpanError, WindowError
+
+SUM = sw.agg.sum("x")
+MOMENT = dt.datetime(2024, 1, 1)
+
+
+def operator(**more: Any) -> sw.Operator:
+    query: dict[str, Any] = {"windows": [sw.tumbling("1m")], "aggs": [SUM], "time": "t"}
+    return sw.Operator(**query | more)
+
+
+def bounds(op: sw.Operator, watermark: Any = 10**18) -> list[tuple[Any, Any, int]]:
+    return [(r.start, r.end, r.values["x_sum"]) for r in op.advance(watermark)]
+
+
+def test_rule_01_an_operator_takes_durations_over_numbers_of_a_unit() -> None:
+    op = operator(unit="s", lateness="30s", windows=[sw.tumbling("1m"), sw.session("5s")])
+    assert op.lateness == 30
+    op.process({"t": [0, 59, 60], "x": [1, 2, 4]})
+    assert bounds(op, 60) == [(0, 60, 3), (0, 5, 1)]
+    op.add_window(sw.tumbling("2m"))
+    # A moment is a watermark too.
+    assert bounds(op, dt.datetime(1970, 1, 1, 0, 2)) == [
+        (60, 120, 4),
+        (59, 65, 6),
+        (0, 120, 7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "time", "message"),
+    [
+        ({}, 5, "the window 'tumbling_1m' is measured in durations .* holds int64. Say what its"),
+        ({}, 5.0, "holds double. Say what its numbers mean"),
+        ({"windows": [sw.session(5)]}, MOMENT, "the window 'session_5' is measured in plain"),
+        ({"windows": [sw.punctuated("x")], "lateness": "1s"}, 5, "`lateness` is measured in dura"),
+        ({"lateness": 5}, MOMENT, "`lateness` is measured in plain numbers"),
+        ({"unit": "s"}, MOMENT, "'t' holds timestamp.us., which says so itself"),
+    ],
+)
+def test_rule_01_an_operator_refuses_the_first_batch_of_another_measure(
+    more: dict[str, Any], time: Any, message: str
+) -> None:
+    op = operator(**more)
+    for _ in range(2):
+        with pytest.raises(SpanError, match=message):
+            op.process({"t": [time], "x": [1]})
+    assert (op.stats.events, op.late) == (0, [])
+
+
+def test_rule_01_an_operator_stays_usable_after_a_batch_of_another_measure() -> None:
+    op = operator()
+    with pytest.raises(SpanError, match="Say what its numbers mean"):
+        op.process({"t": [5], "x": [1]})
+    op.process({"t": [None], "x": [1]})  # no type yet
+    op.process({"t": [MOMENT], "x": [2]})
+    assert bounds(op) == [(MOMENT, MOMENT + dt.timedelta(minutes=1), 2)]
+    assert op.stats.bad == 1
+    with pytest.raises(SpanError, match="the window 'w' is measured in plain numbers"):
+        op.add_window(sw.tumbling(5, name="w"))
+    assert [window.name for window in op.windows] == ["tumbling_1m"]
+
+
+def test_rule_01_a_clock_counts_microseconds() -> None:
+    op = sw.Operator(windows=[sw.tumbling("1s")], aggs=[SUM], time=None, clock=lambda: 1_500_000)
+    op.process({"x": [1]})
+    assert bounds(op) == [(1_000_000, 2_000_000, 1)]
+    with pytest.raises(SpanError, match="a clock counts microseconds; given: unit='s'"):
+        operator(time=None, unit="s")
+
+
+def test_rule_01_a_snapshot_knows_the_unit_of_times() -> None:
+    windows = [sw.tumbling("1m"), sw.sliding("2m", every=sw.rows(2))]
+    op = operator(windows=windows, unit="ms", lateness="1s")
+    for again in (sw.Operator.restore(op.snapshot()), operator().restore(op.snapshot())):
+        assert (again.unit, again.lateness) == ("ms", 1000)
+    op.process({"t": [59_999, 60_000], "x": [1, 2]})
+    again = sw.Operator.restore(op.snapshot(), windows=windows)
+    assert bounds(again, 120_000) == [(0, 60_000, 1), (60_000, 120_000, 2)]
+    with pytest.raises(SnapshotError, match=r"'tumbling_1m' .* is not what the snapshot was made"):
+        sw.Operator.restore(op.snapshot(), windows=[sw.tumbling("2m", name="tumbling_1m")])
+
+
+def test_rule_01_a_snapshot_before_the_first_event_still_tells_durations_from_numbers() -> None:
+    op = operator(lateness="1s")
+    again = sw.Operator.restore(op.snapshot())
+    with pytest.raises(SpanError, match=r"'tumbling_1m' is measured in durations"):
+        again.process({"t": [5], "x": [1]})
+    again.process({"t": [MOMENT], "x": [1]})
+    assert again.stats.events == 1
+
+
+def test_rule_01_fractions_of_a_unit_are_bad_rows() -> None:
+    op = operator(unit="s")
+    op.process({"t": [0.0, 0.5, float("inf"), 61.0], "x": [1, 2, 4, 8]})
+    assert bounds(op) == [(0, 60, 1), (60, 120, 8)]
+    assert (op.stats.bad, [row["x"] for row in op.late]) == (2, [2, 4])
+
+
+def test_more_instances_than_can_be_meant_are_refused_before_they_are_listed() -> None:
+    #   events further apart than the window is long: each is in ten million instances of its own
+    window = sw.sliding(10_000_000, every=1)
+    table: dict[str, Any] = {"t": [k * 20_000_000 for k in range(120)], "x": [1] * 120}
+    message = r"1,073,741,824 window instances at most; this one would report about 1,200,000"
+    begun = time.monotonic()
+    with pytest.raises(WindowError, match=message):
+        sw.windowed(table, time="t", windows=window, aggs=SUM)
+    keyed = {**table, "k": list(range(120)), "t": [5] * 120}
+    with pytest.raises(WindowError, match=message):
+        sw.windowed(keyed, by="k", time="t", windows=window, aggs=SUM)
+    growing = sw.cumulate(10_000_000, every=1)
+    with pytest.raises(WindowError, match=r"length=10000000 and every=1\. Make `every` larger, or"):
+        sw.windowed(table, time="t", windows=growing, aggs=SUM)
+    assert time.monotonic() - begun < 30  # listing them takes hours
+    op = sw.Operator(windows=[window, sw.tumbling(10)], aggs=[SUM], time="t")
+    op.process(table)
+    with pytest.raises(WindowError, match=message):
+        op.advance(math.inf)
+    op.remove_window(window.name)
+    assert len(op.advance(math.inf)) == 120
+
+
+def test_a_day_every_second_goes_on_working() -> None:
+    window = sw.sliding("1d", every="1s")
+    table = {"t": [MOMENT, MOMENT + dt.timedelta(hours=12)], "x": [1, 2]}
+    found = sw.windowed(pa.table(table), time="t", windows=window, aggs=SUM)
+    assert found.num_rows == 86_400 + 43_200
