@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from slicewise.limits import REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.batches import Batch
 from slicewise.slicing.free_track import FreeTrack
+from slicewise.slicing.late import Late, Verdict
 from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, of_keys, run
@@ -119,6 +120,11 @@ class MeasureTrack(FreeTrack):
         if rest is not None:
             self._add_sorted(rest, at[wanted & (np.arange(len(batch)) >= sliced.events)])
 
+    def take_fallen(self) -> np.ndarray | None:
+        """Which events of the last batch fell behind, if any did; it is then forgotten."""
+        fallen, self.fallen = self.fallen, None
+        return fallen
+
     def _add_sorted(self, batch: Batch, at: np.ndarray) -> None:
         """Add events by key and in the order of the column, of which these are the values."""
         order = np.lexsort([at, batch.keys])
@@ -134,6 +140,17 @@ class MeasureTrack(FreeTrack):
         np.minimum.at(runs.first, sliced.slots, np.minimum.reduceat(times, begins))
         np.maximum.at(runs.last, sliced.slots, np.maximum.reduceat(times, begins))
         self.take(sliced, batch)
+
+    def verdicts(self, late: Late) -> dict[int, Verdict]:
+        column, nothing = late.columns[self.axis], np.zeros(len(late.rows), np.bool_)
+        at = column.values[late.rows]
+        there = at == at  # null and NaN are in no instance
+        if column.valid is not None:
+            there &= column.valid[late.rows]
+        return {p.number: Verdict(nothing, there & (at >= p.since)) for p in self.windows}
+
+    def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
+        return Track.takes(self, late, verdicts)
 
     def held(self) -> np.ndarray:
         held = Track.held(self)

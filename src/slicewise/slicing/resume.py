@@ -68,7 +68,7 @@ def _resumed(op: Operator, source: BlobReader, types: Mapping[str, pa.DataType])
     op._taken = {placed.window.name for placed in op._windows}
     for name in COUNTERS:
         setattr(op, name, header["counters"][name])
-    op._combined = combined_of(header)
+    op._combined, op._apart = combined_of(header), header.get("apart", False)
     if op._windows:
         op._replan()
     _get_progress(op, source)

@@ -52,6 +52,7 @@ from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.memory import CLOSE, END, FIELDS, KEY, START, WINDOW, Emitted
 from slicewise.slicing.order import OrderTrack
+from slicewise.slicing.parting import prune_kept
 from slicewise.slicing.plain import pack, unpack
 from slicewise.slicing.runs import of_keys
 from slicewise.slicing.store import ROWS, Store
@@ -107,7 +108,9 @@ def snapshot(op: Operator) -> bytes:
         "floor": op._floor,
         "answered": op._answered,
         "combined": op._combined,
-        "waiting": put_waiting(op._waiting, codes, out),
+        "apart": op._apart,
+        "waiting": put_waiting(op._waiting.batches, codes, out),
+        "kept": put_waiting(op._waiting.kept, codes, out),
         "tracks": [
             {"place": _place_said(place), **_put_track(track, live, codes, out)}
             for place, track in op._tracks.items()
@@ -170,7 +173,7 @@ def _restored(
     ]
     for name in COUNTERS:
         setattr(op, name, header["counters"][name])
-    op._combined = combined_of(header)
+    op._combined, op._apart = combined_of(header), header.get("apart", False)
     op._replan()
     _get_progress(op, source)
     if header["types"] is not None:
@@ -222,7 +225,12 @@ def get_events(op: Operator, source: BlobReader) -> None:
     if op._waiters:
         types = {name: (op._types or {})[name] for name in op._kept()}
         conditions = [placed.number for placed in op._known.conditions]
-        get_waiting(op._waiting, source, types, len(op._keys), conditions, single=not op.by)
+        given = (source, types, len(op._keys), conditions)
+        op._waiting.batches = get_waiting(source.header["waiting"], *given, single=not op.by)
+        if "kept" not in source.header:
+            op._waiting.kept_from = op._horizon(op._answered)  # an earlier release kept none
+        elif op._waiting.keeps:
+            op._waiting.kept = get_waiting(source.header["kept"], *given, single=not op.by)
 
 
 def _get_progress(op: Operator, source: BlobReader) -> None:
@@ -260,6 +268,7 @@ def _compact(op: Operator) -> None:
         track.evict_at = 0
         track.evict(horizon)
         _ = track.runs  # brings slices that are kept by time into the order of keys
+    prune_kept(op, all_of_it=True)
     op._emitted.pruned_at = 0
     op._prune(horizon)
 

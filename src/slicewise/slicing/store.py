@@ -7,6 +7,7 @@ a null are the rows of the slice and take no room of their own until the first n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,16 @@ class Store:
     def set_eager(self, *, eager: bool) -> None:
         """Keep trees over the slices, or do not; those that were kept are made anew."""
         self.tree = Tree(self.runs) if eager else None
+
+    def copied(self, runs: Runs) -> Store:
+        """The same states for runs that are a copy of this store's; it has combined nothing yet."""
+        other = copy(self)
+        other.runs, other.combines, other.since = runs, 0, dict(self.since)
+        other.states = [
+            None if S is None else tuple(array.copy() for array in S) for S in self.states
+        ]
+        other.set_eager(eager=self.tree is not None)
+        return other
 
     def _room(self, number: int, component: Component) -> States:
         states = self.states[number]

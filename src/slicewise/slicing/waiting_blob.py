@@ -10,7 +10,7 @@ import numpy as np
 
 from slicewise.columns import Column
 from slicewise.limits import REACH
-from slicewise.slicing.batches import ROW, Batch, Waiting, nulls
+from slicewise.slicing.batches import ROW, Batch, nulls
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.checks import codes, exactly, require
 from slicewise.slicing.plain import pack, unpack
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 MARKS = {ROW: np.int64}  # the numbers of rows, where others are conditions
 
 
-def put_waiting(waiting: Waiting, codes: np.ndarray, out: BlobWriter) -> Any:
+def put_waiting(batches: Sequence[Batch], codes: np.ndarray, out: BlobWriter) -> Any:
     """The events, with the codes that their keys get."""
-    return [_put(batch, codes, out) for batch in waiting.batches]
+    return [_put(batch, codes, out) for batch in batches]
 
 
 def _put(batch: Batch, codes: np.ndarray, out: BlobWriter) -> Any:
@@ -41,23 +41,25 @@ def _put(batch: Batch, codes: np.ndarray, out: BlobWriter) -> Any:
 
 
 def get_waiting(
-    waiting: Waiting,
+    nodes: Any,
     source: BlobReader,
     types: Mapping[str, pa.DataType],
     keys: int,
     conditions: Sequence[int],
     *,
     single: bool,
-) -> None:
-    """Take over events of so many keys, of one if `single`.
+) -> list[Batch]:
+    """The events, of so many keys, of one if `single`.
 
     Columns of these types that they lack are null, and `conditions` of windows that came after them
     are false.
     """
-    for node in source.header["waiting"]:
+    found = []
+    for node in nodes:
         batch = _get(node, source, types, keys, single=single)
         marks = {number: np.zeros(len(batch), np.bool_) for number in conditions}
-        waiting.batches.append(replace(batch, marks={**marks, **batch.marks}))
+        found.append(replace(batch, marks={**marks, **batch.marks}))
+    return found
 
 
 def _get(
