@@ -69,8 +69,10 @@ def check_header(header: dict[str, Any]) -> None:
     stats = header["stats"]
     require(all(_is_whole(n, 0, INFINITY) for n in stats.values()), f"it counts {stats!r}")
     named = [header["by"]] if isinstance(header["by"], str) else header["by"]
-    texts = [header["time"] or "", *named, *(header["merger"] or "",)]
-    require(all(isinstance(text, str) for text in texts), f"its columns are {texts!r}")
+    require(all(isinstance(name, str) for name in named), f"its key columns are {named!r}")
+    for name in ("time", "merger"):
+        known = header[name] is None or isinstance(header[name], str)
+        require(known, f"its setting {name!r} is {header[name]!r}")
     require(_is_whole(header["lateness"], 0, REACH), f"its lateness is {header['lateness']!r}")
     for name in ("ordered", "clock"):
         require(type(header[name]) is bool, f"its setting {name!r} is {header[name]!r}")
