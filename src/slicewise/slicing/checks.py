@@ -8,7 +8,7 @@ such as sums and counts, may be any.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +112,16 @@ def check_time_type(kind: pa.DataType | None) -> None:
     types = pa.types
     good = kind is None or types.is_integer(kind) or types.is_floating(kind)
     require(good or types.is_temporal(kind), f"its times are of the type {kind}")
+
+
+def check_zones(types: Iterable[pa.DataType]) -> None:
+    """Refuse time zones that there are not."""
+    import pyarrow as pa
+
+    for kind in types:
+        zone = getattr(kind, "tz", None)
+        if zone is not None:
+            pa.lib.string_to_tzinfo(zone)
 
 
 def check_keys(keys: Keys, arrays: Sequence[pa.Array]) -> None:

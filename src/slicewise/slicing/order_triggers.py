@@ -146,7 +146,7 @@ def list_counted(
             l, r = a, begins
             while k * every + length <= seen[code]:
                 begin, end = k * every, k * every + length
-                if begin > start[l]:
+                if l < z and begin > start[l]:
                     l = first_at_least(start, l, z, begin)
                 while r < z and start[r] < end:
                     r += 1
@@ -158,7 +158,7 @@ def list_counted(
                     continue
                 if close > high:
                     break
-                if close > low and first[slot[l]] >= since[w]:
+                if l < r and close > low and first[slot[l]] >= since[w]:
                     note(out, count, numbers[w], code, begin, end, l, r, close)
                     count += 1
                 k += 1

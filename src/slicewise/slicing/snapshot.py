@@ -31,6 +31,7 @@ from slicewise.slicing.checks import (
     check_time_type,
     check_times,
     check_users,
+    check_zones,
     codes,
     exactly,
     reading,
@@ -300,6 +301,7 @@ def _get_types(
 
     schema = pa.ipc.read_schema(pa.py_buffer(source.get_bytes(node["schema"])))
     kinds = {field.name: field.type for field in schema}
+    check_zones(kinds.values())
     op._time_type = kinds.pop("time", None)
     check_time_type(op._time_type)
     if node["bound"]:
