@@ -73,3 +73,7 @@ class TargetError(SlicewiseError, ValueError):
 
 class BadRowsWarning(UserWarning):
     """Rows of a table were left out because they have no usable time."""
+
+
+class CacheWarning(UserWarning):
+    """Machine code is not kept where it was meant to be; the message says why."""

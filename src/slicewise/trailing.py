@@ -32,6 +32,7 @@ from slicewise.aggregates.base import (
     states_of,
     typed_nulls,
 )
+from slicewise.aggregates.laws import check_first_run
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, load, prepend, store
@@ -76,6 +77,7 @@ def rolling_columns(
     """  # noqa: D205 - one sentence
     lengths = [length_of(span, times) for span in spans]
     columns = typed_nulls(columns, aggs)
+    check_first_run(aggs, columns)
     bounds = [agg.bind([columns[name].type for name in agg.columns]) for agg in aggs]
     codes, count = encode(keys)
     values, usable = times.values, times.valid

@@ -156,8 +156,10 @@ def windowed(
     `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what plain numbers mean, so that durations can be
     taken there too.
 
-    `start` and `end` are times like the time column when all windows measure time; otherwise they
-    are numbers. A row without a usable time is in no window; a `BadRowsWarning` says how many.
+    `start` and `end` are times like the time column where windows measure time. Windows over rows
+    or an advancing column have numbers there; beside windows of timestamps and the like they have
+    them in `start_position` and `end_position`, columns that follow `end` then. A row without a
+    usable time is in no window; a `BadRowsWarning` says how many.
 
     `order` is a column, or several, that orders events of equal time, where order matters: null is
     the least and NaN the greatest. Events that agree in it, or all of equal time without it, are
@@ -167,11 +169,11 @@ def windowed(
     A table is a stream whose watermark ends at infinity, so the other arguments change nothing
     there: they are for streams, and taken so that one definition runs on both. On a streaming
     DataFrame the watermark is `watermark` behind the newest event, or as far as `withWatermark` on
-    the time column says, and one of them must be given; events up to `lateness` below it still
-    count; `emit` is `"on_close"` (default), `"final"` or `"on_update"`. `keep_late` hands out
-    dropped events in a column `late`; an event further ahead of the clock than `max_ahead` is one
-    of them. Keys are kept in so many `buckets`, by default one per shuffle partition. What it did
-    is reported under the name `metrics`.
+    the time column says, and one of them must be given; `lateness` is how long after they close
+    windows still take events; `emit` is `"on_close"` (default), `"final"` or `"on_update"`.
+    `keep_late` hands out dropped events in a column `late`; an event further ahead of the clock
+    than `max_ahead` is one of them. Keys are kept in so many `buckets`, by default one per shuffle
+    partition. What it did is reported under the name `metrics`.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.agg import REGISTRY
 from slicewise.aggregates.base import Aggregate, bound_columns, read
+from slicewise.aggregates.laws import same
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError, OverflowedError
-from slicewise.testing.laws import fold_all, same
+from slicewise.testing.laws import fold_all
 from tests.unit import test_check_aggregate as broken
 
 # Sums of third powers of such numbers are exact in float64, so that laws do not meet rounding;

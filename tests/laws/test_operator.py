@@ -55,6 +55,14 @@ def assert_follows(op: sw.Operator, oracle: Oracle, script: list[Step]) -> None:
             assert_same_rows(without_retracted_values(ours), without_retracted_values(theirs))
     assert op.stats.late_dropped == len(oracle.late)
     assert op.stats.bad == len(oracle.bad)
+    assert op.stats.late_partly == len(oracle.partly)
+    handed_out = [row for row in op.late if row.get("missed") is not None]
+    expected = [{**row, "missed": names} for row, names in oracle.partly]
+    assert in_any_order(handed_out) == in_any_order(expected)
+
+
+def in_any_order(rows: list[Any]) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows)
 
 
 def revisable(defined: list[Window]) -> list[Window]:

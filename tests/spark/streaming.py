@@ -131,7 +131,11 @@ def emitted(rows: Iterable[Row], by: Any = "k") -> list[Emitted]:
 
 def late(rows: Iterable[Row]) -> list[Row]:
     """The dropped events among the rows of a stream."""
-    return sorted((row["late"] for row in rows if row["window"] is None), key=lambda r: r["id"])
+    found = [dict(row["late"]) for row in rows if row["window"] is None]
+    for row in found:
+        if row.get("missed", ()) is None:
+            del row["missed"]  # all windows did
+    return sorted(found, key=lambda row: row["id"])
 
 
 @dataclass

@@ -18,6 +18,7 @@ import slicewise as sw
 from slicewise import agg
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Aggregate, read, share, states_of
+from slicewise.aggregates.laws import same
 from slicewise.aggregates.lists import Rope
 from slicewise.aggregates.multiset import Multiset
 from slicewise.columns import Column
@@ -28,7 +29,7 @@ from slicewise.errors import (
     OverflowedError,
 )
 from slicewise.spark.states import packed, unpacked
-from slicewise.testing.laws import fold_all, same
+from slicewise.testing.laws import fold_all
 from tests.laws.test_aggregate_laws import run_bound
 
 ROOT = Path(__file__).parents[2]

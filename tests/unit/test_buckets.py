@@ -11,7 +11,15 @@ import pytest
 
 import slicewise as sw
 from slicewise.spans import Ticks
-from slicewise.spark.keeping import DROPPED, METRICS, RESULTS, KeepBuckets, Metrics
+from slicewise.spark.keeping import (
+    DROPPED,
+    METRICS,
+    PARTLY,
+    RESULTS,
+    Arrived,
+    KeepBuckets,
+    Metrics,
+)
 from slicewise.spark.packing import (
     AHEAD,
     EVENTS,
@@ -222,3 +230,22 @@ def test_buckets_are_spread_evenly_over_shuffle_partitions(partitions: int, each
     assert len(set(labels)) == partitions * each
     taken = [murmur3(label) % partitions for label in labels]
     assert {taken.count(partition) for partition in range(partitions)} == {each}
+
+
+def test_rule_05_an_event_that_some_windows_missed_counts_and_is_handed_out_with_names() -> None:
+    windows = [sw.tumbling(10, name="short"), sw.tumbling(100, name="long")]
+    keep, state = buckets(windows, delay=0, keep_late=True), State()
+    feed(keep, state, [("a", 60, 1.0)])
+    table = pa.Table.from_pylist([{"k": "a", "t": 45, "x": 2.0}], EVENT)
+    arrived = Arrived(60, {EVENTS: [to_bytes(table)], AHEAD: []})
+    kept, made, metrics = keep._step(state.get[1], arrived, 60)
+    kept.measured(metrics)
+    assert (metrics.late, metrics.late_partly) == (0, 1)
+    ((kind, piece),) = [one for one in made if one[0] != RESULTS]
+    assert kind == PARTLY
+    schema = EVENT.append(pa.field("missed", pa.list_(pa.string())))
+    assert to_table([piece], schema).to_pylist() == [
+        {"k": "a", "t": 45, "x": 2.0, "missed": ["short"]}
+    ]
+    (result,) = kept.advance(100)
+    assert result.column("p").to_pylist() == [1.0, 3.0]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -255,3 +257,52 @@ def test_results_of_several_types_are_an_error_that_names_the_aggregate(kind: An
     grows = pa.table({"t": table["t"], "x": (np.arange(600) >= 400).astype(np.int64)})
     with pytest.raises(AggregateError, match=said):
         sw.rolling(grows, time="t", over=100, aggs=kind("x"))
+
+
+# A type from the first value.
+
+FIRST_VALUES = [7, 2.5, True, "z", b"z", [1], {"a": 1}, dt.datetime(2024, 1, 2), Decimal("1.5")]
+KINDS_OF_WINDOWS = {
+    "sliding": sw.sliding(20, 10),
+    "session": sw.session(15),
+    "rows": sw.tumbling(sw.rows(3)),
+    "threshold": sw.threshold("flag"),
+}
+
+
+@pytest.mark.parametrize("value", FIRST_VALUES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("window", KINDS_OF_WINDOWS.values(), ids=KINDS_OF_WINDOWS)
+def test_a_column_has_the_type_of_its_first_value(value: Any, window: Any) -> None:
+    """Nulls that came before it leave the traces that they leave in one batch."""
+    aggs = [
+        sw.agg.argmin("x", "who"), sw.agg.argmax("x", "who"), sw.agg.first("who"),
+        sw.agg.argmin("who2", "x"), sw.agg.count("who"), sw.agg.collect("who"),
+    ]  # fmt: skip
+    aggs = [a for a in aggs if not (a.columns[0] == "who2" and isinstance(value, list | dict))]
+    rows: list[dict[str, Any]] = [
+        {"k": k, "t": t, "x": x, "who": who, "who2": who, "flag": t < 16 or k == "b"}
+        for k, t, x, who in [
+            ("a", 1, 5, None), ("b", 2, 6, None), ("a", 3, 9, None),
+            ("a", 15, 1, value), ("b", 16, 7, None), ("a", 16, 5, value), ("b", 40, 0, value),
+        ]
+    ]  # fmt: skip
+
+    def answers(*parts: int, snapshots: bool) -> list[dict[str, Any]]:
+        op = sw.Operator(windows=[window], aggs=aggs, time="t", by="k", lateness=1000)
+        found, begin = [], 0
+        for end in (*parts, len(rows)):
+            op.process(rows[begin:end])
+            begin = end
+            op = sw.Operator.restore(op.snapshot()) if snapshots else op
+            found += op.advance_arrow(rows[end - 1]["t"]).to_pylist()
+        found += op.advance_arrow(math.inf).to_pylist()
+        folded = sw.fold(pa.Table.from_pylist(found))
+        return sorted(folded.to_pylist(), key=lambda row: (row["k"], row["start"]))
+
+    whole = answers(snapshots=False)
+    assert whole
+    for snapshots in (False, True):
+        assert answers(3, snapshots=snapshots) == whole
+        assert answers(2, 3, 5, snapshots=snapshots) == whole
+    firsts = [row["who_first"] for row in whole if row["who_first"] is not None]
+    assert {type(first) for first in firsts} == {type(value)}

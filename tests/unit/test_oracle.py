@@ -14,7 +14,7 @@ from slicewise.errors import OrderError, WindowError
 from slicewise.testing import Emitted, Oracle, assert_same_rows, fold, windowed_rows
 from slicewise.testing.oracle import alike, in_order
 from slicewise.testing.strategies import KINDS, Row, Step, events, steps, windows
-from slicewise.windows import Window
+from slicewise.windows import Cumulate, Fixed, Periodic, Session, Window
 
 END = math.inf
 LETTERS = [sw.agg.concat("s", sep="").alias("is")]
@@ -277,13 +277,57 @@ def test_at_the_end_of_a_table_what_misses_its_end_is_not_emitted() -> None:
 # Late events, revisions and retractions.
 
 
-def test_an_event_below_watermark_minus_lateness_is_dropped_and_handed_out() -> None:
+def test_rule_05_an_event_counts_as_long_as_its_instance_is_open() -> None:
     twin = oracle(sw.tumbling(10), lateness=3)
     twin.process(line("a"))
-    twin.advance(8)
-    twin.process([{"t": 4, "s": "x"}, {"t": 5, "s": "b"}])
-    assert twin.late == [{"t": 4, "s": "x"}]
-    assert shown(twin.advance(10)) == [(0, 10, "ab")]
+    twin.advance(12)
+    twin.process([{"t": 4, "s": "b"}])
+    assert shown(twin.advance(12)) == [(0, 10, "ab", 1)]
+    twin.advance(13)
+    twin.process([{"t": 4, "s": "x"}])
+    assert (twin.late, twin.partly) == ([{"t": 4, "s": "x"}], [])
+    assert twin.advance(math.inf) == []
+
+
+def test_rule_05_an_event_that_some_instance_missed_is_handed_out_with_names() -> None:
+    twin = Oracle(
+        windows=[sw.sliding(10, every=5, name="s"), sw.tumbling(10, name="t"), sw.session(3)],
+        aggs=LETTERS,
+        time="t",
+        emit="final",
+    )
+    twin.process(line("a"))
+    twin.advance(12)
+    twin.process([{"t": 9, "s": "b"}, {"t": 1, "s": "x"}])
+    assert twin.partly == [({"t": 9, "s": "b"}, ["s", "t"])]
+    assert twin.late == [{"t": 1, "s": "x"}]
+    found = [(row.window, *shown([row])[0]) for row in twin.advance(math.inf)]
+    assert found == [("s", 5, 15, "b"), ("session_3", 9, 12, "b")]
+
+
+#   time    0    5    10   15   20
+#           c        |h  y              gap 5: `c` is closed at the horizon 10
+def test_rule_05_what_is_near_a_closed_session_begins_another_one() -> None:
+    twin = oracle(sw.session(5), emit="final")
+    twin.process([{"t": 3, "s": "c"}])
+    assert shown(twin.advance(9)) == [(3, 8, "c")]
+    twin.process([{"t": 3, "s": "x"}])
+    assert [row["s"] for row in twin.late] == ["x"]
+    # `y` is near `c`, and makes a session that is open; `z`, before `c`, joins it.
+    twin.process([{"t": 7, "s": "y"}])
+    twin.process([{"t": 2, "s": "z"}])
+    assert shown(twin.advance(math.inf)) == [(2, 12, "zy")]
+
+
+def test_rule_05_events_that_come_together_are_one_session_or_none() -> None:
+    for rows in (
+        [{"t": 5, "s": "a"}, {"t": 9, "s": "b"}],
+        [{"t": 9, "s": "b"}, {"t": 5, "s": "a"}],
+    ):
+        twin = oracle(sw.session(5), emit="final")
+        twin.advance(12)
+        twin.process(rows)
+        assert shown(twin.advance(math.inf)) == [(5, 14, "ab")]
 
 
 def test_before_the_first_watermark_nothing_is_late_and_the_first_loses_nothing() -> None:
@@ -317,7 +361,7 @@ def test_a_watermark_that_goes_back_is_ignored() -> None:
     twin.process(line("a"))
     assert shown(twin.advance(7)) == [(0, 5, "a")]
     assert twin.advance(2) == []
-    twin.process([{"t": 6, "s": "x"}])
+    twin.process([{"t": 4, "s": "x"}])
     assert len(twin.late) == 1
 
 
@@ -519,10 +563,24 @@ def test_folding_what_was_emitted_gives_the_batch_answer(
     emit: Any, defined: list[Window], script: list[Step], lateness: int
 ) -> None:
     twin = Oracle(windows=defined, aggs=LETTERS, time="t", by="k", lateness=lateness, emit=emit)
-    emitted = play(twin, script)
-    taken = [row for step in script if step[0] == "process" for row in step[1]]
-    accepted = [row for row in taken if not any(row is late for late in twin.late)]
-    assert fold(emitted) == windowed_rows(accepted, windows=defined, aggs=LETTERS, time="t", by="k")
+    emitted: list[Emitted] = []
+    in_time: list[Row] = []
+    late = False
+    for step in script:
+        if step[0] == "process":
+            in_time += [row for row in step[1] if row["t"] >= twin.horizon]
+            late |= any(row["t"] < twin.horizon for row in step[1])
+        emitted += twin.process(step[1]) if step[0] == "process" else twin.advance(step[1])
+    # What comes below the horizon counts for windows of time and sessions that are open.
+    names = {w.name for w in defined if not late or not takes_late(w)}
+    answer = windowed_rows(in_time, windows=defined, aggs=LETTERS, time="t", by="k")
+    found = {identity: v for identity, v in fold(emitted).items() if identity[1] in names}
+    assert found == {identity: v for identity, v in answer.items() if identity[1] in names}
+
+
+def takes_late(window: Window) -> bool:
+    of_time = isinstance(window, Periodic | Cumulate | Fixed) and window.axis is None
+    return of_time or (isinstance(window, Session) and window.max_length is None)
 
 
 @given(

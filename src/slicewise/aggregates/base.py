@@ -66,6 +66,8 @@ class Aggregate:
     kind: ClassVar[Kind] = "algebraic"
     compile: ClassVar[bool] = True
 
+    # Whether the laws of an aggregate of one's own are tried on the first rows of a first run.
+    laws: ClassVar[bool] = True
     # The Arrow type of results that are neither numbers nor booleans; `None` lets Arrow infer it.
     returns: ClassVar[Any] = None
     # What each column must hold: "numbers", "ordered", "strings" or "any".
@@ -231,13 +233,16 @@ class Component:
     """An algebra on columns: the unit that is stored, merged and shared among aggregates.
 
     Events in which one of the columns `required` is null are skipped. `provides` names smaller
-    components whose fields are among this one's: who needs one of those reads it here.
+    components whose fields are among this one's: who needs one of those reads it here. `take_over`
+    makes its states of those of the component that stood in its place while some column had nothing
+    but nulls; without one, events with such nulls leave no trace.
     """
 
     algebra: Algebra
     inputs: tuple[Input, ...]
     required: tuple[str, ...]
     provides: tuple[tuple[Component, tuple[int, ...]], ...] = field(default=(), compare=False)
+    take_over: Callable[[States], States] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,10 @@ commute. NaN is greater than every other number.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import (
@@ -71,10 +74,21 @@ class Argmin(Aggregate):
         value, who = bound_columns(self)
         check_ordered(self, value, types[0])
         if reason := not_flat(value, types[0]) or not_flat(who, types[1]):
-            return interpreted(self, types[1], reason)
+            bound = interpreted(self, types[1], reason)
+            (component,) = bound.components
+            return replace(bound, components=(replace(component, take_over=_as_objects),))
         dtypes = [storage(kind).str for kind in types]
         inputs = (Input(value), Input(who), Input(who, "valid"))
-        component = Component(parts.flat(self._algebra(), *dtypes), inputs, (value,))
+        algebra = parts.flat(self._algebra(), *dtypes)
+
+        def take_over(states: States) -> States:
+            there, values, *_ = states
+            fresh = tuple(np.zeros(len(there), field.dtype) for field in algebra.new(0))
+            if fresh[1].dtype == values.dtype:  # else there was no value yet
+                fresh[0][:], fresh[1][:] = there, values
+            return fresh
+
+        component = Component(algebra, inputs, (value,), take_over=take_over)
 
         def lower(states: Sequence[States]) -> Column:
             there, _, found, known = states[0]
@@ -85,6 +99,14 @@ class Argmin(Aggregate):
     @staticmethod
     def _algebra() -> Any:
         return Least
+
+
+def _as_objects(states: States) -> States:
+    """States of `Least` of which no companion is known, as objects."""
+    objects = np.empty(len(states[0]), object)
+    there, values = (field.tolist() for field in states[:2])
+    objects[:] = [(x, None) if one else None for one, x in zip(there, values, strict=True)]
+    return (objects,)
 
 
 class Argmax(Argmin):

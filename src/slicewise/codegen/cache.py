@@ -2,7 +2,8 @@
 
 `SLICEWISE_CACHE_DIR` names the folder; otherwise it is the user's cache folder, and a folder for
 this user under the temporary one when that cannot be written. Never the installation itself, so
-a read-only installation works.
+a read-only installation works. Where there is no folder that can be trusted, and where a disk is
+full, modules and machine code are made in memory, and a `CacheWarning` says so once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from slicewise.errors import CacheWarning
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -22,10 +25,16 @@ if TYPE_CHECKING:
 # Held while a module is made: one that is half made must not be found by another thread.
 _importing = threading.RLock()
 
+_gave_up = False  # whether it was said that machine code is not kept
+
 
 @cache
-def folder() -> Path:
-    """The folder for generated modules; made if it is missing."""
+def folder() -> Path | None:
+    """The folder for generated modules, made if it is missing; `None` if there can be none.
+
+    Code is run from it, so it must belong to this user, and nobody else may write to it.
+    """
+    import errno
     import tempfile
     from pathlib import Path
 
@@ -38,25 +47,58 @@ def folder() -> Path:
         os.path.join(tempfile.gettempdir(), f"slicewise-{owner}"),
     ]
     for candidate in candidates:
-        path = Path(candidate)
+        path = Path(candidate).absolute()
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path):
-                pass
-        except OSError:
+            if reason := _untrusted(path):
+                _say(f"The cache folder {candidate!r} is not used: {reason}.")
+                continue
+            with tempfile.NamedTemporaryFile(dir=path) as file:
+                file.write(b"is there room?")
+                file.flush()
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                _say(f"The cache folder {candidate!r} cannot be used: {error.strerror or error}.")
             continue
-        if hasattr(os, "getuid") and path.stat().st_uid != os.getuid():
-            continue  # never run code from a folder that somebody else owns
         return path
-    return Path(tempfile.mkdtemp(prefix="slicewise-"))
+    _say("There is no folder for machine code, so every process compiles anew.")
+    return None
+
+
+def _untrusted(path: Path) -> str:
+    """Why code is not run from a folder; empty if it may be."""
+    if not hasattr(os, "getuid"):
+        return ""
+    found = path.stat()
+    if found.st_uid != os.getuid():
+        return "it belongs to another user"
+    if found.st_mode & 0o022:
+        return "others can write to it, and code is run from it (`chmod go-w` keeps them out)"
+    return ""
+
+
+def _say(what: str) -> None:
+    import warnings
+
+    warnings.warn(
+        f"{what} `SLICEWISE_CACHE_DIR` can name another folder.", CacheWarning, stacklevel=2
+    )
+
+
+def gave_up(error: Exception) -> None:
+    """Say once that machine code could not be kept or found again; it is in memory all the same."""
+    global _gave_up
+    if not _gave_up:
+        _gave_up = True
+        _say(f"Machine code is not kept in {str(folder())!r}: {error}.")
 
 
 def module_from(source: str) -> ModuleType:
-    """Import `source` as a module that lives in the cache folder.
+    """The module of `source`, which is made once in a process.
 
-    The file is named after its content, so it never changes. Numba's cache compares modification
-    times: whichever process writes the file, it is the same, so that cache stays valid. Threads
-    that ask at the same time wait for one of them to make the module.
+    Its text is kept in the cache folder, in a file named after its content, for people to read;
+    what is run is the text itself, whatever the file holds. Threads that ask at the same time wait
+    for one of them to make the module.
     """
     with _importing:
         return _made_once(source)
@@ -65,29 +107,56 @@ def module_from(source: str) -> ModuleType:
 def _made_once(source: str) -> ModuleType:
     """The module, which nobody else makes meanwhile."""
     import hashlib
-    import importlib.util
-    import tempfile
 
     digest = hashlib.sha256(source.encode()).hexdigest()[:24]
     name = f"_slicewise_{digest}"
     if name in sys.modules:
         return sys.modules[name]
-    path = folder() / f"{name}.py"
-    # Another process may write the same file: complete files only.
-    if not path.exists() or path.stat().st_size != len(source.encode()):
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8"
-        ) as file:
-            file.write(source)
-        os.utime(file.name, (0, 0))
-        os.replace(file.name, path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    path = _written(name, source)
+    module = ModuleType(name)
+    if path is not None:
+        module.__file__ = path
     try:
         sys.modules[name] = module
-        spec.loader.exec_module(module)
+        exec(compile(source, path or f"<{name}>", "exec"), vars(module))
     except BaseException:
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def _written(name: str, source: str) -> str | None:
+    """The file of a module's text, which is written if it is missing or not what it should be."""
+    place = folder()
+    if place is None:
+        return None
+    path = place / f"{name}.py"
+    wanted = source.encode()
+    try:
+        try:
+            if path.read_bytes() == wanted:
+                return str(path)
+        except FileNotFoundError:
+            pass
+        write(str(path), wanted)
+    except OSError as error:
+        gave_up(error)
+        return None
+    return str(path)
+
+
+def write(path: str, content: bytes) -> None:
+    """Write a file that others see complete or not at all; nothing is left behind if that fails."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(
+        dir=os.path.dirname(path), suffix=".tmp", delete=False
+    ) as file:
+        try:
+            file.write(content)
+            file.close()
+            os.replace(file.name, path)
+        except BaseException:
+            file.close()
+            os.unlink(file.name)
+            raise

@@ -2,7 +2,8 @@
 
 Several processes compile at once: the workers of a Spark job, for example. Numba numbers the
 files of a function's machine code, so two of them that save different signatures may both take the
-same number, and a third then runs the wrong code. Here each file has a name of its own.
+same number, and a third then runs the wrong code. Here each file has a name of its own, and says
+what it must hold: machine code that was damaged on the disk is never run.
 
 The compiler makes many objects and few cycles of them; without the search for cycles it takes a
 fifth less time (measured).
@@ -11,38 +12,143 @@ fifth less time (measured).
 from __future__ import annotations
 
 import gc
+import os
+import pickle
+import sys
 import threading
 from collections import namedtuple
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
-from types import FunctionType
+from glob import escape as glob_escape
+from glob import glob
+from hashlib import sha256
+from types import CodeType, FunctionType
 from typing import Any
 from uuid import uuid4
 
 from numba import njit
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+
+from slicewise.codegen.cache import gave_up, write
+
+DIGEST = 32  # bytes that say what the others of a file must be
 
 
 class OwnNames(IndexDataCacheFile):
-    """The files of one function's machine code, none of which two processes share by chance."""
+    """The files of one function's machine code, none of which two processes share by chance.
+
+    Each begins with a digest of its content. A file that is not what was written is as good as
+    none: it is removed, and written again when its function has been compiled.
+    """
 
     def _data_name(self, number: int) -> str:
         return f"{self._index_name.removesuffix('.nbi')}.{uuid4().hex}.nbc"
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            version, stamp, overloads = pickle.loads(self._content(self._index_path))
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            # What it listed cannot be found any more.
+            for path in glob(f"{glob_escape(self._index_path.removesuffix('.nbi'))}.*.nbc"):
+                _remove(path)
+            return {}
+        known: dict[Any, str] = overloads
+        return known if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._put(self._index_path, (self._version, self._source_stamp, overloads))
+
+    def _load_data(self, name: str) -> Any:
+        return pickle.loads(self._content(self._data_path(name)))  # type: ignore[no-untyped-call]
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._put(self._data_path(name), data)  # type: ignore[no-untyped-call]
+
+    def _put(self, path: str, item: Any) -> None:
+        content: bytes = self._dump(item)  # type: ignore[no-untyped-call]
+        write(path, sha256(content).digest() + content)
+
+    def _content(self, path: str) -> bytes:
+        """What was written to a file; raises `OSError` if it holds something else."""
+        with open(path, "rb") as file:
+            found = file.read()
+        content = found[DIGEST:]
+        if found[:DIGEST] != sha256(content).digest():
+            _remove(path)
+            error = OSError(f"the file {path!r} was damaged, and is made anew")
+            gave_up(error)
+            raise error
+        return content
+
+
+class Kept(FunctionCache):
+    """The machine code of a function of a generated module, which lies in the same folder.
+
+    Nothing that is wrong with files stops a program: code that is not found is compiled, and code
+    that cannot be written stays in memory.
+    """
+
+    def __init__(self, function: FunctionType) -> None:
+        code = function.__code__
+        self._name, self._py_func = repr(function), function
+        self._impl = Results(code)
+        self._cache_path = os.path.dirname(code.co_filename)
+        version = "".join(map(str, sys.version_info[:2]))
+        # The name of the module has a digest of its text.
+        base = f"{function.__module__}.{function.__name__}-{code.co_firstlineno}.py{version}"
+        self._cache_file = OwnNames(self._cache_path, base, function.__module__)  # type: ignore[no-untyped-call]
+        self.enable()  # type: ignore[no-untyped-call]
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            gave_up(error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except OSError as error:
+            gave_up(error)
+
+
+class Results(CompileResultCacheImpl):
+    """How machine code becomes bytes; where these are kept is known."""
+
+    def __init__(self, code: CodeType) -> None:
+        self._locator, self._lineno = Here(code.co_filename), code.co_firstlineno
+
+
+class Here:
+    """The folder of generated modules, which is there."""
+
+    def __init__(self, file: str) -> None:
+        self._py_file = file
+
+    def ensure_cache_path(self) -> None:
+        """Nothing: whether it can be written was tried."""
 
 
 def jit(**options: Any) -> Callable[[FunctionType], Any]:
     """Compile a function of a generated module when it is called, and keep its machine code."""
 
     def compiling(function: FunctionType) -> Any:
-        dispatcher = njit(cache=True, nogil=True, **options)(function)
-        kept = dispatcher._cache
-        kept._cache_file = OwnNames(  # type: ignore[no-untyped-call]
-            kept.cache_path, kept._impl.filename_base, kept._impl.locator.get_source_stamp()
-        )
+        dispatcher = njit(nogil=True, **options)(function)
+        if os.path.isabs(function.__code__.co_filename):  # else it is in memory alone
+            dispatcher._cache = Kept(function)
         dispatcher.compile = without_cycles(dispatcher.compile)
         return dispatcher
 
     return compiling
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
 
 
 def inner(**options: Any) -> Callable[[FunctionType], Any]:

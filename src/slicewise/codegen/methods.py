@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
 # User code divides by zero as Python does: with an error, compiled or not; and it may make objects,
 # such as the text of an error, which are counted. Both must be said: the default is to do as the
-# calling kernel does.
-DECORATOR = 'algebra = inner(error_model="python", _nrt=True)'
+# calling kernel does. An index may come from the data, so it is checked, as in Python; the loops
+# that call such functions need no check.
+DECORATOR = """algebra = inner(error_model="python", _nrt=True)
+own = inner(error_model="python", _nrt=True, boundscheck=True)"""
 
 Definition = tuple[Algebra, np.dtype[Any] | None] | str
 

@@ -29,6 +29,7 @@ from slicewise.aggregates.base import (
     states_of,
     typed_nulls,
 )
+from slicewise.aggregates.laws import check_first_run
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column
 from slicewise.errors import (
@@ -97,6 +98,7 @@ def slide_columns(
     """`slide` on columns by name; `merger` is `None` for the best way."""
     names = bound_columns(aggregate)
     columns = typed_nulls(columns, [aggregate])
+    check_first_run([aggregate], columns)
     bound = aggregate.bind([columns[name].type for name in names])
     rows = len(next(iter(columns.values())))
     length, every = min(length, max(rows, 1)), min(every, rows + 1)

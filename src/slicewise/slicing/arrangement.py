@@ -27,13 +27,17 @@ def track_of(op: Operator, placed: Placed) -> Any:
     axis = getattr(window, "axis", None)
     if axis is not None:
         return ("measure", axis, sorts)
+    if sorts and op._apart and not needs_rows(window):
+        return "sorted" if context_free(window) else ("sorted", placed.number)
     if needs_rows(window) or (sorts and not op._settled):
         kind = "order" if op._settled and not isinstance(window, RowsEveryTime) else "rows"
         if kind == "order" and op.ordered and isinstance(window, TimeEveryRows):
             kind = "ties"  # the opening row may come after others of its time
         new = placed.since > BEGINNING and needs_rows(window)
         return (kind, placed.number) if new else kind  # it does not count the rows before it
-    return "time" if context_free(window) and not op.plan.combined else "sessions"
+    if context_free(window):
+        return "sessions" if op.plan.combined else "time"
+    return ("sessions", placed.number) if op._apart else "sessions"
 
 
 def _waits(op: Operator, place: Any) -> bool:
@@ -70,6 +74,7 @@ def arrange(op: Operator) -> None:
     op._takers = [track for place, track in tracks.items() if not _waits(op, place)]
     if not op._waiters:
         op._waiting = Waiting()
+    op._waiting.keeps = any(not isinstance(track, OrderTrack) for track in op._waiters)
 
 
 def _suits(track: Track, windows: Sequence[Placed]) -> bool:
@@ -84,7 +89,7 @@ def _make_track(op: Operator, place: Any, windows: Sequence[Placed]) -> Track:
         after = 0 if isinstance(place, str) else op._stats.events
         op._waiting.separate(after)
         return OrderTrack(op._bounds, after=after, **how)
-    if kind == "rows":
+    if kind in ("rows", "sorted"):
         return RowTrack(op._bounds, **how)
     if kind == "sessions":
         return SessionTrack(op._bounds, **how)

@@ -7,7 +7,7 @@ more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 JOIN_BELOW = 4096  # events; many small batches that wait become one
+KEEP_AT_LEAST = 4096  # events that are kept before anyone looks for those that can go
 # Beside the conditions of windows in the marks of a batch: the rows that are known as bad, and the
 # numbers of the rows.
 BAD, ROW = -1, -2
@@ -261,14 +262,47 @@ def _without_ties(batch: Batch, order: Sequence[str]) -> Batch:
 
 
 class Waiting:
-    """Events that the watermark has not passed yet, in batches that are each in order of time."""
+    """Events that the watermark has not passed yet, in batches that are each in order of time.
+
+    `kept` are those that it has passed: where the order of events matters, and it `keeps` them, a
+    late event may have to come between those of a window that is still open. They are complete
+    from the time `kept_from` on.
+    """
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        self.kept: list[Batch] = []
+        self.keeps = False
+        self.kept_from = -INFINITY
+        self.prune_at = KEEP_AT_LEAST
+        # Events that an aggregate raised an error for when they waited no longer.
+        self.refused: list[tuple[Batch, int, Exception]] = []
         self._barriers: list[int] = []
 
     def __len__(self) -> int:
         return sum(map(len, self.batches))
+
+    @property
+    def rows_kept(self) -> int:
+        """How many events are kept that the watermark has passed."""
+        return sum(map(len, self.kept))
+
+    def keep(self, ready: Sequence[Batch], point: int) -> None:
+        """Keep events that were released below `point`, if a late one may come between them."""
+        if self.keeps and point < INFINITY:
+            self.kept += [replace(batch, objects=None, marks={}) for batch in ready]
+
+    def forget(self, gone: Callable[[Batch], np.ndarray]) -> None:
+        """Let go of kept events: of each batch those that are marked."""
+        left = []
+        for batch in self.kept:
+            stay = np.flatnonzero(~gone(batch))
+            if len(stay) == len(batch):
+                left.append(batch)
+            elif len(stay):
+                left.append(batch.take(stay))
+        self.kept = left
+        self.prune_at = 2 * self.rows_kept + KEEP_AT_LEAST
 
     def separate(self, arrival: int) -> None:
         """Keep the events before number `arrival` apart from those that come."""
@@ -306,14 +340,19 @@ class Waiting:
 
     def renumber(self, codes: np.ndarray) -> None:
         """Take over the new codes of keys."""
-        self.batches = [replace(batch, keys=codes[batch.keys]) for batch in self.batches]
+        self.forget(lambda batch: codes[batch.keys] < 0)
+        self.batches, self.kept = (
+            [replace(batch, keys=codes[batch.keys]) for batch in batches]
+            for batches in (self.batches, self.kept)
+        )
 
     def retype(self, types: Mapping[str, pa.DataType]) -> None:
         """Give columns that have had nothing but nulls these types."""
-        for number, batch in enumerate(self.batches):
-            known = {name: kind for name, kind in types.items() if name in batch.columns}
-            columns = {**batch.columns, **nulls(len(batch), known)}
-            self.batches[number] = replace(batch, columns=columns)
+        for batches in (self.batches, self.kept):
+            for number, batch in enumerate(batches):
+                known = {name: kind for name, kind in types.items() if name in batch.columns}
+                columns = {**batch.columns, **nulls(len(batch), known)}
+                batches[number] = replace(batch, columns=columns)
 
 
 def _split(batch: Batch, point: int) -> tuple[list[Batch], list[Batch]]:

@@ -37,10 +37,10 @@ def _tracks(op: Operator) -> list[str]:
         kind = place if isinstance(place, str) else place[0]
         if kind in ("order", "ties"):
             lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
-        elif kind == "rows":
+        elif kind in ("rows", "sorted"):
             order = ", ".join(["time", *op.order, "arrival"])
             lines.append(f"{names}: read from rows in the order of ({order}).")
-        elif place == "sessions":
+        elif kind == "sessions":
             lines.append(f"{names}: {share}, cut {_gaps_and_edges(windows, op.plan.partials)}.")
         else:
             measure = "time" if place == "time" else f"column {place[1]!r}"

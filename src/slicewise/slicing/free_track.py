@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from slicewise.slicing.batches import Batch, Grouped
 from slicewise.slicing.cell_slicer import slice_alone
 from slicewise.slicing.cutting import cut_by, kept_by
 from slicewise.slicing.emission import Blocks
+from slicewise.slicing.late import Late, Verdict
 from slicewise.slicing.runs import Runs, run
 from slicewise.slicing.slicer import slice_free, slice_sorted
 from slicewise.slicing.store import Store
@@ -126,6 +127,20 @@ class FreeTrack(Track):
     @property
     def combines(self) -> int:
         return self._store.combines + (0 if self.bands is None else self.bands.combines)
+
+    def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
+        # Slices are complete from there on, as a window that is added may rely on.
+        if late.horizon >= INFINITY:
+            return np.zeros(len(late.times), np.bool_)
+        found: np.ndarray = late.times >= self.free.needed_from(late.horizon)
+        return found
+
+    @property
+    def parts(self) -> bool:
+        return False
+
+    def rows_from(self, point: int) -> np.ndarray | None:
+        return np.array([INFINITY if point >= INFINITY else self.free.needed_from(point)])
 
     def know(self, keys: int) -> None:
         if self.bands is None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slicewise.aggregates.base import Bound, bound_columns
+from slicewise.aggregates.laws import check_first_run
+from slicewise.names import missed_name
 from slicewise.slicing.arrangement import arrange
-from slicewise.slicing.batches import events_of
+from slicewise.slicing.batches import Batch, events_of
 from slicewise.slicing.events import Columns, check_same_times, fitted
+from slicewise.slicing.late import Late, Verdict
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.measures import check_window_columns
+from slicewise.slicing.parting import part
 from slicewise.slicing.reach import within
-from slicewise.slicing.settings import check_measured, guessed, skips_null
+from slicewise.slicing.settings import check_measured, guessed
+from slicewise.slicing.tracks import Track
 from slicewise.slicing.triggers import INFINITY
 from slicewise.times import Measure, Parsed, parsed
 from slicewise.windows.base import holds
@@ -66,6 +73,7 @@ def bind(op: Operator, columns: Columns) -> None:
         kind = known.setdefault(name, given)
         if given != kind:
             columns.put(name, fitted(columns[name], kind, name))
+    check_first_run(op.aggs, columns)
 
 
 def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
@@ -93,7 +101,7 @@ def _learn(op: Operator, columns: Columns) -> None:
 
     found = {name: columns.type_of(name) for name in op._untyped if name in columns}
     found = {name: kind for name, kind in found.items() if not pa.types.is_null(kind)}
-    if not found or not all(skips_null(found, aggregate) for aggregate in op.aggs):
+    if not found:
         return
     types = {**(op._types or {}), **found}
     bounds = _bound(op, types)
@@ -154,21 +162,96 @@ def within_reach(op: Operator, columns: Columns, usable: np.ndarray | None) -> n
     return usable
 
 
-def wanted_of(
-    op: Operator, given: Parsed, usable: np.ndarray | None, columns: Columns
-) -> np.ndarray | None:
-    """Which events count (`None`: all); the others are counted and kept to be handed out."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Intake:
+    """Which events of a batch count.
+
+    `wanted` marks those that count for every window, all of them if it is `None`. `shares` has, for
+    tracks that take late events too, all that they take.
+    """
+
+    wanted: np.ndarray | None = None
+    shares: Mapping[Track, np.ndarray] = field(default_factory=dict)
+
+    def counted(self) -> np.ndarray | None:
+        """The events that count for any window."""
+        if self.wanted is None or not self.shares:
+            return self.wanted
+        return np.logical_or.reduce([self.wanted, *self.shares.values()])
+
+    def share(self, events: Batch, track: Track) -> Batch | None:
+        """What a track takes of a batch of all that count, if it takes anything."""
+        taken = self.shares.get(track, self.wanted)
+        if taken is None or taken is events.wanted:
+            return events
+        chosen = events.times[taken]
+        if not len(chosen):
+            return None
+        return replace(events, wanted=taken, low=int(chosen.min()), high=int(chosen.max()))
+
+
+def sort_out(
+    op: Operator, given: Parsed, keys: np.ndarray, usable: np.ndarray | None, columns: Columns
+) -> Intake:
+    """Which events count for which windows; what is left out is counted and handed out."""
     horizon = op._horizon(op.watermark)
     if usable is None and given.low >= horizon:
-        return None
-    wanted: np.ndarray = given.values >= horizon
+        return Intake()
+    below = given.values < horizon
+    wanted = ~below
     if usable is not None:
         op._stats.bad += int(len(usable) - usable.sum())
-        op._stats.late_dropped += int((usable & ~wanted).sum())
+        below &= usable
         wanted &= usable
-    else:
-        op._stats.late_dropped += int(len(wanted) - wanted.sum())
     if wanted.all():
-        return None
-    op._late.add(columns.table(np.flatnonzero(~wanted)))
-    return wanted
+        return Intake()
+    left_out = ~wanted
+    found = Intake(wanted)
+    if below.any():
+        rows = np.flatnonzero(below)
+        # What was not handed out yet can still change, though the watermark may have passed it.
+        late = Late(rows, given.values[rows], keys[rows], columns, op._horizon(op._answered))
+        found = _sort_out_late(op, late, wanted, columns, left_out)
+    if left_out.any():
+        op._late.add(columns.table(np.flatnonzero(left_out)))
+    return found
+
+
+def _sort_out_late(
+    op: Operator, late: Late, wanted: np.ndarray, columns: Columns, left_out: np.ndarray
+) -> Intake:
+    """Find who takes late events; `left_out` keeps those that came too late for every window."""
+    rows = late.rows
+    verdicts: dict[int, Verdict] = {}
+    for track in op._tracks.values():
+        track.know(len(op._keys))
+        verdicts |= track.verdicts(late)
+    part(op, verdicts)
+    took = np.logical_or.reduce([verdict.took for verdict in verdicts.values()])
+    missed = np.logical_or.reduce([verdict.missed for verdict in verdicts.values()])
+    left_out[rows] = missed & ~took
+    op._stats.late_dropped += int((missed & ~took).sum())
+    partly = np.flatnonzero(missed & took)
+    if len(partly):
+        op._stats.late_partly += len(partly)
+        by_name = {p.window.name: verdicts[p.number].missed[partly] for p in op._windows}
+        op._late.add(with_missed(columns.table(rows[partly]), by_name))
+    shares = {}
+    for track in op._tracks.values():
+        taken = track.takes(late, verdicts)
+        if taken.any() and track not in op._waiters:
+            track.drop_closed(np.unique(late.keys[taken]), late.horizon)
+            share = wanted.copy()
+            share[rows[taken]] = True
+            shares[track] = share
+    return Intake(wanted, shares)
+
+
+def with_missed(table: pa.Table, by_name: Mapping[str, np.ndarray]) -> pa.Table:
+    """Events with the names of the windows that missed them, in a column of its own."""
+    import pyarrow as pa
+
+    marks = list(by_name.items())
+    names = [[name for name, mark in marks if mark[row]] for row in range(table.num_rows)]
+    column = pa.array(names, pa.list_(pa.string()))
+    return table.append_column(missed_name(table.column_names), column)

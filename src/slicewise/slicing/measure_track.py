@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from slicewise.limits import REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.batches import Batch
 from slicewise.slicing.free_track import FreeTrack
+from slicewise.slicing.late import Late, Verdict
 from slicewise.slicing.measures import adds_exactly, has_fractions
 from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, of_keys, run
@@ -68,14 +68,20 @@ class MeasureTrack(FreeTrack):
         whole = self.settled.dtype.kind == "i"
         return not (whole and has_fractions(window)) and (self.rows or adds_exactly(window))
 
+    @property
+    def reach(self) -> float:
+        """How far from zero values can be told apart: floats run together after so many steps."""
+        if self.settled.dtype.kind != "f":
+            return float(REACH)
+        steps: float = min(getattr(p.window, "every", p.window.length) for p in self.windows)
+        return min(float(REACH), EXACT * steps)
+
     def usable(self, column: Column) -> np.ndarray:
         """Which values can be told apart from their neighbours; null and NaN are in no instance."""
         values = column.values
-        reach = float(REACH)
-        if self.settled.dtype.kind == "f":
-            # Floats further off than so many steps, or than so many whole numbers, run together.
-            steps = min(getattr(p.window, "every", p.window.length) for p in self.windows)
-            reach = min(reach, EXACT * steps, EXACT if values.dtype.kind != "f" else math.inf)
+        reach = self.reach
+        if self.settled.dtype.kind == "f" and values.dtype.kind != "f":
+            reach = min(reach, EXACT)
         usable: np.ndarray = (np.abs(values.astype(np.float64)) < reach) | (values != values)
         return usable if column.valid is None else usable | ~column.valid
 
@@ -114,6 +120,11 @@ class MeasureTrack(FreeTrack):
         if rest is not None:
             self._add_sorted(rest, at[wanted & (np.arange(len(batch)) >= sliced.events)])
 
+    def take_fallen(self) -> np.ndarray | None:
+        """Which events of the last batch fell behind, if any did; it is then forgotten."""
+        fallen, self.fallen = self.fallen, None
+        return fallen
+
     def _add_sorted(self, batch: Batch, at: np.ndarray) -> None:
         """Add events by key and in the order of the column, of which these are the values."""
         order = np.lexsort([at, batch.keys])
@@ -129,6 +140,17 @@ class MeasureTrack(FreeTrack):
         np.minimum.at(runs.first, sliced.slots, np.minimum.reduceat(times, begins))
         np.maximum.at(runs.last, sliced.slots, np.maximum.reduceat(times, begins))
         self.take(sliced, batch)
+
+    def verdicts(self, late: Late) -> dict[int, Verdict]:
+        column, nothing = late.columns[self.axis], np.zeros(len(late.rows), np.bool_)
+        at = column.values[late.rows]
+        there = at == at  # null and NaN are in no instance
+        if column.valid is not None:
+            there &= column.valid[late.rows]
+        return {p.number: Verdict(nothing, there & (at >= p.since)) for p in self.windows}
+
+    def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
+        return Track.takes(self, late, verdicts)
 
     def held(self) -> np.ndarray:
         held = Track.held(self)

@@ -43,13 +43,14 @@ from slicewise.slicing.events import (
 )
 from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
 from slicewise.slicing.guard import Guard, changing, reading
-from slicewise.slicing.intake import bind, marks_of, readable, times_of, wanted_of, within_reach
+from slicewise.slicing.intake import bind, marks_of, readable, sort_out, times_of, within_reach
 from slicewise.slicing.keys import Keys
 from slicewise.slicing.measure_track import MeasureTrack
 from slicewise.slicing.memory import Changes, Emitted
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.output import table_of, value_types
 from slicewise.slicing.partials import Technique
+from slicewise.slicing.parting import prune_kept
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
 from slicewise.slicing.quarantine import MOST, Quarantine, checked_most
 from slicewise.slicing.reach import EVER, Reach, limits_of, reach_of
@@ -88,17 +89,20 @@ Made = TypeVar("Made")
 class Stats:
     """What an operator has seen, keeps and has done.
 
-    `events` counts all that were given, `late_dropped` those below the watermark by more than the
-    lateness, `bad` those without a usable time or value of an advancing column. `behind` counts
-    those of which an advancing column fell behind what its key had reached for good: windows over
-    that column leave them out, the others do not. `slices` and `stored_rows` are kept when
-    `op.stats` is asked for; rows that wait for the watermark are among them. `combines` has those
-    of a merger given as `merger=` too, and each `invert` that it makes. `late_forgotten` counts
-    refused events that `op.late` no longer has, since there were more than `max_late`.
+    `events` counts all that were given, `late_dropped` those that came too late for every window,
+    `late_partly` those that count but came too late for some instance of a window, `bad` those
+    without a usable time or value of an advancing column. `behind` counts those of which an
+    advancing column fell behind what its key had reached for good: windows over that column leave
+    them out, the others do not. `slices` and `stored_rows` are kept when `op.stats` is asked for;
+    rows that wait for the watermark, or stay for late ones to come between them, are among them.
+    `combines` has those of a merger given as `merger=` too, and each `invert` that it makes.
+    `late_forgotten` counts refused events that `op.late` no longer has, since there were more than
+    `max_late`.
     """
 
     events: int = 0
     late_dropped: int = 0
+    late_partly: int = 0
     bad: int = 0
     behind: int = 0
     slices: int = 0
@@ -211,6 +215,7 @@ class Operator:
         self._takers: list[Track] = []
         self._bounds: list[Bound] = []
         self._combined: bool | None = None  # whether slices are, once there may be some
+        self._apart = False  # whether a late event has come to windows that shared slices
         for window in [windows] if isinstance(windows, Window) else windows:
             self._place(self._counted(window), BEGINNING)
         if not self._windows:
@@ -347,8 +352,11 @@ class Operator:
         with self._guard.harmless(pa.ArrowException):
             self._guard.begin()
             keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
+        for track in self._tracks.values():
+            track.know(len(self._keys))  # also those whose events are all left out
         self._stats.events += size
-        wanted = wanted_of(self, given, usable, columns)
+        intake = sort_out(self, given, keys, usable, columns)
+        wanted = intake.counted()
         times, low, high = given.values, given.low, given.high
         if wanted is not None:
             chosen = times[wanted]
@@ -360,18 +368,20 @@ class Operator:
         arrival = self._stats.events - size
         ordered = given.ordered and wanted is None
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
-        for track in self._tracks.values():
-            track.know(len(self._keys))
         for track in self._takers:
+            share = intake.share(events, track)
+            if share is None:
+                continue
             if isinstance(track, OrderTrack):
-                plain = self._plain(events)
+                plain = self._plain(share)
                 track.add(plain.numbered() if track.store.own else plain)
             else:
-                track.add(events)
+                track.add(share)
         self._hand_out_fallen(columns)
         bad, error = refused_at_once(self, columns)
-        if self._waiters:
-            known = events if bad is None else replace(events, marks={**marks, BAD: bad})
+        waits = intake.share(events, self._waiters[0]) if self._waiters else None
+        if waits is not None:
+            known = waits if bad is None else replace(waits, marks={**marks, BAD: bad})
             self._waiting.add(self._plain(known))
         if error is not None and forgiven() is None:
             self._guard.end()
@@ -379,7 +389,7 @@ class Operator:
 
     def _hand_out_fallen(self, columns: Columns) -> None:
         """Count and keep the events of which an advancing column fell behind."""
-        fallen = [t.fallen for t in self._takers if isinstance(t, MeasureTrack)]
+        fallen = [t.take_fallen() for t in self._takers if isinstance(t, MeasureTrack)]
         marked = [rows for rows in fallen if rows is not None]
         if marked:
             rows = np.flatnonzero(np.logical_or.reduce(marked))
@@ -502,6 +512,7 @@ class Operator:
                 track.handed_out(horizon if self.emit == "final" else self.watermark)
             if horizon > horizon_before:
                 track.evict(horizon)
+        prune_kept(self)
         if self.emit != "final":
             self._prune(horizon)
         if len(self._keys) >= self._forget_at and horizon < INFINITY:
@@ -544,6 +555,7 @@ class Operator:
                 sorted_[after] = [Grouped.of(batch, self.order) for batch in batches]
             for grouped in sorted_[after]:
                 track.add_in_order(grouped)
+        self._waiting.keep(ready, point)
 
     def _prune(self, horizon: int) -> None:
         """Forget what was emitted and is beyond change, each window in its own measure."""
@@ -627,7 +639,7 @@ class Operator:
         tracks, stats = self._tracks.values(), self._stats
         stats.slices = sum(track.live for track in tracks)
         rows = sum(track.live for track in tracks if track.keeps_rows)
-        stats.stored_rows = rows + len(self._waiting)
+        stats.stored_rows = rows + len(self._waiting) + self._waiting.rows_kept
         stats.combines = sum(track.combines for track in tracks)
         stats.late_forgotten = self._late.forgotten
         return stats

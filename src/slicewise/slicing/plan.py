@@ -132,7 +132,8 @@ def plan(
         stores = bool(context or (unordered and not ordered))
         kept = "rows are kept until the watermark passes them" if settled else "rows are kept"
         if unordered and not ordered:
-            reasons.append(f"{kept}: {', '.join(unordered)} depend on the order of events")
+            until = "rows are kept until their windows close" if settled else kept
+            reasons.append(f"{until}: {', '.join(unordered)} depend on the order of events")
         if context:
             reasons.append(f"{kept}: {', '.join(context)} depend on the events themselves")
     counts = any(isinstance(w, RowPeriodic | RowsEveryTime) for w in windows)

@@ -64,9 +64,10 @@ def _refused_late(op: Operator) -> tuple[list[dict[str, Any]], list[Exception]]:
     found: Counter[Any] = Counter()
     events: dict[Any, dict[str, Any]] = {}
     errors: list[Exception] = []
-    for track in op._waiters:
+    given, op._waiting.refused = op._waiting.refused, []
+    for refused in [given, *(_taken([track]) for track in op._waiters)]:
         here: Counter[Any] = Counter()
-        for batch, row, error in _taken([track]):
+        for batch, row, error in refused:
             if BAD in batch.marks and batch.marks[BAD][row]:
                 continue
             errors.append(error)

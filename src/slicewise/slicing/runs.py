@@ -12,6 +12,7 @@ a hole, which goes from slice to slice with the events of a sorted batch and is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,14 @@ class Runs:
     def live(self) -> int:
         """How many slices are kept."""
         return self.slots - int(self.cursors[FREE])
+
+    def copied(self) -> Runs:
+        """The same runs in arrays of their own."""
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(other, name, value.copy())
+        return other
 
     def places(self, keys: np.ndarray) -> np.ndarray:
         """All places of the runs of these keys, one run after the other."""
@@ -129,12 +138,20 @@ class Runs:
         self.free = np.arange(places - 1, -1, -1)
         self.cursors = np.array([count, places - count, 0, 0, 0], np.int64)
 
-    def evict(self, keep: np.ndarray) -> np.ndarray:
-        """Drop the places before `keep[key]` of each run; returns the slots that became free."""
+    def evict(self, keep: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+        """Drop the places before `keep[key]` of each run; returns the slots that became free.
+
+        With `keys`, `keep` has one place for each of these, and other runs stay as they are.
+        """
         freed = np.empty(self.live, np.int64)
-        count = run(drop_before)(
-            self.keys, self.offset, self.size, self.room, self.base, self.slot, keep, freed
-        )
+        runs = (self.offset, self.size, self.room, self.base)
+        if keys is None:
+            count = run(drop_before)(self.keys, *runs, self.slot, keep, freed)
+        else:
+            some = [array[keys] for array in runs]
+            count = run(drop_before)(len(keys), *some, self.slot, keep, freed)
+            for array, changed in zip(runs, some, strict=True):
+                array[keys] = changed
         self.release(freed[:count])
         return freed[:count]
 

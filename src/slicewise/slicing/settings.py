@@ -188,9 +188,3 @@ def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -
     if not read and any(getattr(window, "when", None) == column for window in windows):
         return pa.bool_()
     return type_of_nulls(column, aggs)
-
-
-def skips_null(columns: Iterable[str], aggregate: Aggregate) -> bool:
-    """Whether an event with null in one of these columns leaves no trace in an aggregate."""
-    read = set(columns) & set(aggregate.columns)
-    return read <= set(aggregate.needed(aggregate.columns))

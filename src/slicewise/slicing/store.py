@@ -7,6 +7,7 @@ a null are the rows of the slice and take no room of their own until the first n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -92,14 +93,22 @@ class Store:
         return self.runs.rows - nulls
 
     def rebind(self, bounds: Sequence[Bound]) -> None:
-        """Take over other components; those that are new have seen no event."""
+        """Take over other components; those that are new have seen no event that leaves a trace."""
         known = dict(zip(self.components, self.states, strict=True))
+        before = {
+            new: old
+            for one, other in zip(self.bounds, bounds, strict=True)
+            for old, new in zip(one.components, other.components, strict=False)
+        }
         self.set_eager(eager=self.tree is not None)
         self.bounds, self.components, self.own = list(bounds), share(bounds), own_of(bounds)
         self.states = [None] * len(self.components)
         for number, component in enumerate(self.components):
+            older = known.get(before.get(component, component))
             if component in known:
                 self.states[number] = known[component]
+            elif component.take_over is not None and older is not None:
+                self.states[number] = component.take_over(older)
             else:
                 S = self._room(number, component)
                 every = np.arange(self.runs.slots, dtype=np.int64)
@@ -133,6 +142,16 @@ class Store:
     def set_eager(self, *, eager: bool) -> None:
         """Keep trees over the slices, or do not; those that were kept are made anew."""
         self.tree = Tree(self.runs) if eager else None
+
+    def copied(self, runs: Runs) -> Store:
+        """The same states for runs that are a copy of this store's; it has combined nothing yet."""
+        other = copy(self)
+        other.runs, other.combines, other.since = runs, 0, dict(self.since)
+        other.states = [
+            None if S is None else tuple(array.copy() for array in S) for S in self.states
+        ]
+        other.set_eager(eager=self.tree is not None)
+        return other
 
     def _room(self, number: int, component: Component) -> States:
         states = self.states[number]

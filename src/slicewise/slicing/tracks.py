@@ -9,7 +9,7 @@ third; `order` has a fourth.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from slicewise.slicing import row_triggers as rows
 from slicewise.slicing.batches import Batch, Grouped
 from slicewise.slicing.cutting import MANY_KEYS, cut_by, fuse_ends
 from slicewise.slicing.emission import Blocks
+from slicewise.slicing.late import Late, Verdict, by_ends, by_sessions, too_late
 from slicewise.slicing.partials import Technique
 from slicewise.slicing.row_slicer import slice_rows
 from slicewise.slicing.runs import Runs, of_keys, run
@@ -126,6 +127,42 @@ class Track(ABC):
         """How many states were combined so far."""
         return self.store.combines
 
+    def verdicts(self, late: Late) -> dict[int, Verdict]:
+        """What each window, by its number, makes of events that are below the horizon."""
+        return {placed.number: self._verdict(placed, late) for placed in self.windows}
+
+    def _verdict(self, placed: Placed, late: Late) -> Verdict:
+        found = by_ends(placed.window, late, placed.since)
+        if found is not None:
+            return found
+        gap = placed.window.joins_within
+        if gap is not None:
+            return by_sessions(gap, late, self.runs, placed.since)
+        return too_late(late, placed.since)
+
+    def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
+        """Which late events go into slices, given what the windows make of them."""
+        return np.logical_or.reduce([verdicts[placed.number].took for placed in self.windows])
+
+    @property
+    def parts(self) -> bool:
+        """Whether windows here need slices of their own before a late event comes."""
+        return len(self.windows) > 1
+
+    def rows_from(self, point: int) -> np.ndarray | None:
+        """The time from which on open windows need rows that waited, for all keys or for each.
+
+        `None` if they need none.
+        """
+        return None
+
+    def drop_closed(self, keys: np.ndarray, point: int) -> None:
+        """Let go of sessions of these keys that are closed at `point`, so that nothing joins them.
+
+        Slices that windows share stay: late events come to sessions that have their own.
+        """
+        return
+
     def know(self, keys: int) -> None:
         """Take note that there are key codes below `keys`."""
         self.runs.admit(keys)
@@ -222,6 +259,17 @@ class Track(ABC):
         if len(freed):
             self.store.forget(freed)
         self.evict_at = 2 * self.runs.live + EVICT_AT_LEAST
+
+    def _drop(self, keys: np.ndarray, keep: np.ndarray) -> None:
+        """Drop the places before `keep` of the runs of these keys."""
+        freed = self.runs.evict(keep, keys)
+        if len(freed):
+            self.store.forget(freed)
+
+    def _index_of(self, keys: np.ndarray) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+        """The same as `_index` for some keys, which are numbered anew."""
+        index, pool = self._index()
+        return tuple(array[keys] for array in index), pool
 
     def fuse(self, point: int, highs: np.ndarray, low: int) -> None:
         """Make one of slices that only ends of windows part, all of them complete at `point`."""
@@ -331,6 +379,20 @@ class SessionTrack(Track):
         free = collect_free(self.runs, self.free, keys, *points)
         return Instances.concatenate([free, sessions])
 
+    def rows_from(self, point: int) -> np.ndarray | None:
+        runs = self.runs
+        least = np.full(runs.keys, INFINITY)
+        begun = runs.size[: runs.keys] > 0
+        least[begun] = runs.start[runs.offset[: runs.keys][begun]]
+        return least
+
+    def drop_closed(self, keys: np.ndarray, point: int) -> None:
+        if len(self.windows) > 1:
+            return
+        keep = self._keep()[keys]
+        run(keep_sessions)(self.widest, point, len(keys), *self._index_of(keys), keep)
+        self._drop(keys, keep)
+
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
         run(keep_sessions)(self.widest, point, self.runs.keys, *self._index(), keep)
@@ -418,6 +480,18 @@ class RowTrack(Track):
                     )
                 )
         return Instances.concatenate(found)
+
+    def drop_closed(self, keys: np.ndarray, point: int) -> None:
+        (placed, *others) = self.windows
+        if others or placed.window.joins_within is None:
+            return
+        keep = self._keep()[keys]
+        anchors = self._anchors(placed.number)
+        known = anchors[keys]
+        limits = (placed.window.gap, INFINITY, known, point, len(keys))
+        run(rows.keep_bounded_sessions)(*limits, *self._index_of(keys), keep)
+        anchors[keys] = known
+        self._drop(keys, keep)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()

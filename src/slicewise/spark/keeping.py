@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 # What a bucket keeps.
 STATE = "about string, kept binary"
-RESULTS, DROPPED, METRICS = range(3)
+# Events that some windows missed have their names in one column more than those that all did.
+RESULTS, DROPPED, METRICS, PARTLY = range(4)
 FORMAT = 1
 # What is said about a query beside what a restart may not change.
 UNFIXED = ("format", "schema", "late", "types", "metrics")
@@ -41,6 +42,7 @@ class Metrics:
 
     events: int = 0
     late: int = 0
+    late_partly: int = 0
     bad: int = 0
     slices: int = 0
     state_bytes: int = 0
@@ -65,7 +67,7 @@ class Kept(ABC):
 
     @abstractmethod
     def dropped(self) -> Iterator[pa.Table]:
-        """The events that were left out since the last call."""
+        """The events that were left out since the last call, or missed by some windows."""
 
     @abstractmethod
     def snapshot(self) -> bytes:
@@ -158,7 +160,9 @@ class KeepBuckets:
         made = [(RESULTS, piece) for piece in pieces(kept.advance(watermark))]
         out = [*bad, *kept.dropped()]  # asked for in any case: it is forgotten then
         if self.keep_late:
-            made += [(DROPPED, piece) for piece in pieces(out)]
+            for table in out:
+                kind = PARTLY if table.num_columns > len(self.schema) else DROPPED
+                made += [(kind, piece) for piece in pieces([table])]
         return kept, made, Metrics(events=count, bad=sum(table.num_rows for table in bad))
 
     def _kept(self, snapshot: bytes | None) -> Kept:

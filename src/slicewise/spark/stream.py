@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import CapabilityError, ColumnError, SpanError
+from slicewise.names import missed_name
 from slicewise.spark import compat
 from slicewise.spark.frames import Frame, arrow_schema, conformed
 from slicewise.spark.keeping import (
@@ -21,6 +22,7 @@ from slicewise.spark.keeping import (
     FORMAT,
     MADE,
     METRICS,
+    PARTLY,
     RESULTS,
     STATE,
     KeepBuckets,
@@ -133,7 +135,8 @@ class Stream:
     """A streaming DataFrame on its way through the buckets.
 
     `rows` is the schema of what comes out, without the late output, and `names` are the names that
-    it has; `columns` are those that the buckets need of the events.
+    it has; `columns` are those that the buckets need of the events. With `missed` the late output
+    has the names of the windows that missed an event.
     """
 
     frame: Frame
@@ -145,6 +148,7 @@ class Stream:
     names: Sequence[str]
     settings: Settings
     about: dict[str, Any]
+    missed: bool = False
 
     def run(self) -> DataFrame:
         """What comes out, when the stream is started."""
@@ -227,7 +231,7 @@ class Stream:
             "time": self.time,
             "types": self._types(),
             "schema": self.rows.json(),
-            "late": self._event().json() if self.settings.keep_late else None,
+            "late": self._late().json() if self.settings.keep_late else None,
             "metrics": self.settings.metrics,
         }
         settings = self.settings
@@ -254,8 +258,18 @@ class Stream:
 
         found = [StructField(f.name, f.dataType) for f in self.rows.fields]
         if self.settings.keep_late:
-            found.append(StructField(LATE, self._event()))
+            found.append(StructField(LATE, self._late()))
         return StructType(found)
+
+    def _late(self) -> StructType:
+        """The columns of an event, and the names of the windows that missed it."""
+        from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+        event = self._event()
+        if not self.missed:
+            return event
+        names = StructField(missed_name(event.names), ArrayType(StringType()))
+        return StructType([*event.fields, names])
 
 
 def batch_time() -> Column:
@@ -293,8 +307,11 @@ class Unpack:
             table = to_table([piece], self.made)
             known = dict(zip(table.column_names, table.columns, strict=True))
         else:
-            assert kind == DROPPED
-            table = to_table([piece], self.events)
+            assert kind in (DROPPED, PARTLY)
+            late = pa.schema(self.schema.field(LATE).type.fields)
+            table = to_table([piece], late if kind == PARTLY else self.events)
+            for field in list(late)[table.num_columns :]:
+                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
             known = {name: table.column(name) for name in self.by}
             known[LATE] = table.to_struct_array().combine_chunks()
         missing = (f for f in self.schema if f.name not in known)

@@ -68,11 +68,14 @@ class WindowsKept(Kept):
     def __init__(self, operator: Operator, keeper: KeepWindows) -> None:
         self.operator = operator
         self.keeper = keeper
-        self.late, self.bad = operator.stats.late_dropped, operator.stats.bad
+        stats = operator.stats
+        self.late, self.late_partly, self.bad = stats.late_dropped, stats.late_partly, stats.bad
         self.failed = 0
+        self.columns: set[str] = set()
 
     def take(self, events: pa.Table) -> None:
         table = self.keeper.query.read(events)
+        self.columns = set(table.column_names)
         self.operator.process(table)
         if self.operator._waiters:
             # They are lifted when the watermark passes them, and by then it is too late to sift.
@@ -88,9 +91,18 @@ class WindowsKept(Kept):
             )
 
     def dropped(self) -> Iterator[pa.Table]:
+        import pyarrow.compute as pc
+
         table = self.operator.take_late()
-        if table is not None:
+        if table is None:
+            return
+        # The names of windows that missed an event are behind its own columns.
+        own = [name for name in table.column_names if name in self.columns]
+        if len(own) == table.num_columns:
             yield table
+            return
+        partly = table.column(table.num_columns - 1).is_valid()
+        yield from (table.filter(partly), table.filter(pc.invert(partly)).select(own))
 
     def snapshot(self) -> bytes:
         return self.operator.snapshot()
@@ -98,6 +110,7 @@ class WindowsKept(Kept):
     def measured(self, metrics: Metrics) -> None:
         stats = self.operator.stats
         metrics.late += stats.late_dropped - self.late
+        metrics.late_partly += stats.late_partly - self.late_partly
         metrics.bad += stats.bad - self.bad
         metrics.slices = stats.slices
         metrics.failed = self.failed
@@ -130,7 +143,7 @@ def windowed_stream(
     about = {"verb": "windowed", "emit": emit, "unit": unit}
     query = asked.query
     return Stream(
-        asked.frame, query.by, time, columns, keeper, rows, rows.names, settings, about
+        asked.frame, query.by, time, columns, keeper, rows, rows.names, settings, about, missed=True
     ).run()
 
 

@@ -50,6 +50,93 @@ class Instance(NamedTuple):
     close: Number
 
 
+class Arrived(NamedTuple):
+    """Events of one key that arrived together, and what the horizon was then.
+
+    The horizon is the watermark less the lateness: nothing that closed at or before it changes.
+    """
+
+    horizon: Number
+    events: tuple[Event, ...]
+
+
+def accepted(window: Window, batches: Sequence[Arrived]) -> list[Instance]:
+    """All instances of a window over the events of one key that counted for them when they came.
+
+    An instance of time takes an event as long as the horizon has not passed its close point. A
+    session does too: events that arrive together join those of sessions that are still open, and
+    what closes at or before the horizon all the same is not taken. What closed is gone: no later
+    event joins it. Windows that depend on the rows before them take what is not below the horizon.
+    """
+    if _is_of_time(window):
+        return _accepted_by_time(window, batches)
+    if _is_session(window):
+        closed, still_open = _accepted_by_sessions(window, batches)
+        return [*closed, *instances(window, still_open)]
+    return instances(window, [e for h, events in batches for e in events if e.time >= h])
+
+
+def missed(
+    window: Window, before: Sequence[Arrived], batch: Arrived, since: Number
+) -> dict[int, tuple[bool, bool]]:
+    """Whether each late event of a batch counts for an instance, and whether another missed it.
+
+    Instances that start before `since` are not reported and miss nothing.
+    """
+    late = [event for event in batch.events if event.time < batch.horizon]
+    if not late:
+        return {}
+    if _is_session(window):
+        closed, still_open = _accepted_by_sessions(window, [*before, batch])
+        held = {e.arrival for i in closed for e in i.events} | {e.arrival for e in still_open}
+        return {
+            e.arrival: (e.arrival in held, e.arrival not in held and e.time >= since) for e in late
+        }
+    found = {}
+    for event in late:
+        if _is_of_time(window):
+            near = _bounds_near(window, event.time)  # type: ignore[arg-type]  # one of time
+            closes = [e for s, e in near if s <= event.time < e and s >= since]
+            took = any(close > batch.horizon for close in closes)
+            found[event.arrival] = took, any(close <= batch.horizon for close in closes)
+        else:
+            place = _measure(getattr(window, "axis", None), event)
+            found[event.arrival] = False, place is not None and place >= since
+    return found
+
+
+def _is_of_time(window: Window) -> bool:
+    return isinstance(window, Periodic | Cumulate | Fixed) and window.axis is None
+
+
+def _is_session(window: Window) -> bool:
+    return isinstance(window, Session) and window.max_length is None
+
+
+def _accepted_by_time(window: Window, batches: Sequence[Arrived]) -> list[Instance]:
+    horizon_of = {e.arrival: h for h, events in batches for e in events}
+    found = []
+    for instance in instances(window, [e for _, events in batches for e in events]):
+        counted = tuple(e for e in instance.events if horizon_of[e.arrival] < instance.close)
+        if counted:
+            found.append(instance._replace(events=counted))
+    return found
+
+
+def _accepted_by_sessions(
+    window: Window, batches: Sequence[Arrived]
+) -> tuple[list[Instance], list[Event]]:
+    """The sessions that are closed for good, and the events of those that are not."""
+    closed: list[Instance] = []
+    kept: list[Event] = []
+    for horizon, events in batches:
+        closed += [one for one in instances(window, kept) if one.close <= horizon]
+        kept = [e for one in instances(window, kept) if one.close > horizon for e in one.events]
+        both = instances(window, [*kept, *events])
+        kept = [e for one in both if one.close > horizon for e in one.events]
+    return closed, kept
+
+
 def instances(window: Window, events: Sequence[Event]) -> list[Instance]:
     """All instances of a window over the events of one key that hold an event.
 

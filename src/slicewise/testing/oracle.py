@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.errors import OrderError, WindowError
-from slicewise.testing.definitions import Event, Instance, Number, instances
+from slicewise.testing.definitions import Arrived, Event, Instance, Number, accepted, missed
 from slicewise.times import since_epoch
 from slicewise.windows import RowPeriodic, RowsEveryTime, Window
 
@@ -38,7 +38,9 @@ class Oracle:
 
     Where the end of an instance is not known yet (rows that are not full, punctuated, threshold
     and user windows), `"on_update"` emits nothing before it is. `since` of a window that was added
-    late hides the instances that start before it.
+    late hides the instances that start before it. `late` has the events that no window took,
+    `partly` those that some instance took and another one missed, with the names of the windows
+    that missed them.
 
     >>> import slicewise as sw
     >>> oracle = Oracle(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
@@ -66,11 +68,13 @@ class Oracle:
         self.emit = emit
         self.ordered = ordered
         self.watermark: Number = -math.inf
+        self.floor: Number = -math.inf  # where the horizon was before the lateness changed
         self.late: list[Mapping[str, Any]] = []
+        self.partly: list[tuple[Mapping[str, Any], list[str]]] = []
         self.bad: list[Mapping[str, Any]] = []
         self.windows: dict[str, Window] = {}
         self._since: dict[str, Number] = {}
-        self._events: dict[Any, list[Event]] = {}
+        self._arrived: dict[Any, list[Arrived]] = {}
         self._arrivals = 0
         # By (key, window), and there by identity: each looks only at its own.
         self._emitted: dict[tuple[Any, str], dict[Identity, tuple[Emitted, frozenset[int]]]] = {}
@@ -92,37 +96,61 @@ class Oracle:
         del self.windows[name], self._since[name]
         self._emitted = {k: kept for k, kept in self._emitted.items() if k[1] != name}
 
+    @property
+    def horizon(self) -> Number:
+        """The point at or before which nothing that closed changes any more."""
+        return max(self.floor, self.watermark - self.lateness)
+
     def process(self, batch: Any) -> list[Emitted]:
         """Take events: rows as dicts, a dict of columns, or an Arrow table.
 
         With `ordered` each event is its own watermark, and what that closes is returned.
         """
+        horizon = self.horizon
+        events: dict[Any, list[Event]] = {}
         for row in rows_of(batch):
             time = time_of(row[self.time])
             if time is None:
                 self.bad.append(row)
-            elif self.ordered and time < self.watermark:
-                raise OrderError(
-                    f"Events were promised in the order of time; one at {time} came after one at "
-                    f"{self.watermark}. Leave out `ordered` and advance by watermarks."
-                )
-            elif time < self.watermark - self.lateness:
-                self.late.append(row)
-            else:
-                event = Event(time, self._arrivals, row)
-                self._events.setdefault(self._key(row), []).append(event)
-                self._arrivals += 1
-                if self.ordered:
-                    self.watermark = time
+                continue
+            if self.ordered:
+                if time < self.watermark:
+                    raise OrderError(
+                        f"Events were promised in the order of time; one at {time} came after one "
+                        f"at {self.watermark}. Leave out `ordered` and advance by watermarks."
+                    )
+                self.watermark = time
+            events.setdefault(self._key(row), []).append(Event(time, self._arrivals, row))
+            self._arrivals += 1
+        for key, of_key in events.items():
+            self._take(key, Arrived(horizon, tuple(of_key)))
         return self.advance(self.watermark) if self.ordered else []
+
+    def _take(self, key: Any, batch: Arrived) -> None:
+        """Keep the events of a key, and tell which of them came too late for what."""
+        before = self._arrived.setdefault(key, [])
+        verdicts = {
+            name: missed(window, before, batch, self._since[name])
+            for name, window in self.windows.items()
+        }
+        for event in batch.events:
+            if event.time >= batch.horizon:
+                continue
+            of_event = {name: found[event.arrival] for name, found in verdicts.items()}
+            names = [name for name, (_, by_one) in of_event.items() if by_one]
+            if names and any(took for took, _ in of_event.values()):
+                self.partly.append((event.row, names))
+            elif names:
+                self.late.append(event.row)
+        before.append(batch)
 
     def advance(self, watermark: Any) -> list[Emitted]:
         """What is emitted when the watermark comes; one that goes back changes nothing."""
         self.watermark = max(self.watermark, _watermark(watermark))
         emitted: list[Emitted] = []
-        for key, events in self._events.items():
+        for key, batches in self._arrived.items():
             for window in self.windows.values():
-                emitted += self._report(key, window, instances(window, events))
+                emitted += self._report(key, window, accepted(window, batches))
         return in_order(emitted, list(self.windows))
 
     def _report(self, key: Any, window: Window, found: list[Instance]) -> list[Emitted]:
@@ -144,7 +172,7 @@ class Oracle:
     def _is_due(self, identity: Identity, instance: Instance) -> bool:
         before = self._emitted[identity[:2]].get(identity)
         if self.emit == "final":
-            return before is None and self.watermark - self.lateness >= instance.close
+            return before is None and self.horizon >= instance.close
         if self.emit == "on_close" and self.watermark < instance.close:
             return False
         return before is None or before[1] != _members(instance)

@@ -7,9 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
+import numpy as np
+
 from slicewise.errors import WindowError
 from slicewise.limits import INSTANCES_OF_AN_EVENT, REACH
 from slicewise.times import converted
+
+NEVER = 2**62  # later than every time that an event can have
 
 # A boolean column, or a function of the event: a mapping from columns to values, time included.
 Condition = str | Callable[[Mapping[str, Any]], Any]
@@ -69,6 +73,30 @@ class Window:
     def times_within(self, low: int, high: int) -> tuple[int, int]:
         """The first and the last time of events all of whose instances lie in `[low, high]`."""
         return low, high
+
+    @property
+    def joins_within(self) -> int | None:
+        """How near an event has to be to an open instance to join it.
+
+        `None` for windows whose instances are not told by distances alone.
+        """
+        return None
+
+    def ends_at(self, times: np.ndarray, since: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The least and the greatest end of the instances that hold each of some times.
+
+        Only instances that start at `since` or later are looked at. Where no instance holds a time,
+        its least end is `NEVER` and its greatest `-NEVER`. `None` says that the ends of instances
+        are not known from times alone.
+        """
+        return None
+
+
+def ends_where(
+    held: np.ndarray, least: np.ndarray, greatest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What `ends_at` returns, for times that some instance holds and times that none does."""
+    return np.where(held, least, NEVER), np.where(held, greatest, -NEVER)
 
 
 def check_name(name: object) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from slicewise.errors import WindowError
 from slicewise.windows.base import (
     Window,
@@ -13,6 +15,7 @@ from slicewise.windows.base import (
     check_overlap,
     check_point,
     check_unit,
+    ends_where,
 )
 from slicewise.windows.periodic import Periodic
 
@@ -93,3 +96,10 @@ class Cumulate(Window):
             ends = (min(base + j * self.every, limit) for j in range(1, self.steps + 1))
             found += [(base, end) for end in ends if end > t]
         return found
+
+    def ends_at(self, times: np.ndarray, since: int) -> tuple[np.ndarray, np.ndarray] | None:
+        if self.axis is not None:
+            return None
+        base = self.origin + (times - self.origin) // self.length * self.length
+        grown = ((times - base) // self.every + 1) * self.every
+        return ends_where(base >= since, base + np.minimum(grown, self.length), base + self.length)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from slicewise.windows.base import (
     Window,
     check_axis,
@@ -11,6 +13,7 @@ from slicewise.windows.base import (
     check_name,
     check_point,
     check_unit,
+    ends_where,
 )
 
 
@@ -65,3 +68,10 @@ class Fixed(Window):
     def instances_at(self, t: int | float) -> list[tuple[int | float, int | float]]:
         """Bounds of the instance when it holds `t`, else nothing."""
         return [(self.start, self.end)] if self.start <= t < self.end else []
+
+    def ends_at(self, times: np.ndarray, since: int) -> tuple[np.ndarray, np.ndarray] | None:
+        if self.axis is not None:
+            return None
+        held = (times >= self.start) & (times < self.end) & (self.start >= since)
+        end = np.full(len(times), self.end)
+        return ends_where(held, end, end)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from slicewise.windows.base import (
     Window,
     check_axis,
@@ -12,6 +14,7 @@ from slicewise.windows.base import (
     check_overlap,
     check_point,
     check_unit,
+    ends_where,
 )
 
 
@@ -100,3 +103,12 @@ class Periodic(Window):
     def instances_at(self, t: int | float) -> list[tuple[int | float, int | float]]:
         """Bounds of the instances that hold `t`, oldest first."""
         return [(self.start(k), self.end(k)) for k in self.ids_at(t)]
+
+    def ends_at(self, times: np.ndarray, since: int) -> tuple[np.ndarray, np.ndarray] | None:
+        if self.axis is not None:
+            return None
+        newest = (times - self.origin) // self.every
+        oldest = (times - self.origin - self.length) // self.every + 1
+        oldest = np.maximum(oldest, -((self.origin - since) // self.every))
+        first, last = (self.origin + k * self.every + self.length for k in (oldest, newest))
+        return ends_where(oldest <= newest, first, last)

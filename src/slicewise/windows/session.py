@@ -42,6 +42,11 @@ class Session(Window):
     def time_fields(self) -> tuple[str, ...]:
         return ("gap", "max_length")
 
+    @property
+    def joins_within(self) -> int | None:
+        # Where sessions of a greatest length are cut depends on all the rows before.
+        return self.gap if self.max_length is None else None
+
     def times_within(self, low: int, high: int) -> tuple[int, int]:
         return low, high - (self.gap if self.max_length is None else min(self.gap, self.max_length))
 
