@@ -146,6 +146,7 @@ def work(begin: int, end: int) -> None:
     """Try mutations, in a child: says which number is tried, and what was wrong with it."""
     import resource
 
+    faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     known = [(name, case, case.operator().snapshot()) for name, case in cases()]
     for number in range(begin, end):

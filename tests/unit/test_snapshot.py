@@ -485,3 +485,12 @@ def test_restoring_in_another_process_goes_on(tmp_path: Any) -> None:
     assert pickle.loads(done.stdout) == [
         (r.key, r.window, r.start, r.values) for r in op.advance(math.inf)
     ]
+
+
+def test_keys_of_which_every_event_is_late_are_known_to_the_slices() -> None:
+    op = operator(by="k")
+    op.process({"t": [25], "x": [1], "k": [-1]})
+    op.advance(20)
+    op.process({"t": [1] * 1000, "x": [1] * 1000, "k": list(range(1000))})
+    assert [(r.key, r.values["x_sum"]) for r in op.advance(math.inf)] == [(-1, 1)]
+    assert op.stats.late_dropped == 1000

@@ -300,4 +300,6 @@ def table_of(data: bytes) -> pa.Table:
     """The table of such bytes."""
     import pyarrow as pa
 
-    return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+    table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+    table.validate(full=True)
+    return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -69,14 +68,20 @@ class MeasureTrack(FreeTrack):
         whole = self.settled.dtype.kind == "i"
         return not (whole and has_fractions(window)) and (self.rows or adds_exactly(window))
 
+    @property
+    def reach(self) -> float:
+        """How far from zero values can be told apart: floats run together after so many steps."""
+        if self.settled.dtype.kind != "f":
+            return float(REACH)
+        steps: float = min(getattr(p.window, "every", p.window.length) for p in self.windows)
+        return min(float(REACH), EXACT * steps)
+
     def usable(self, column: Column) -> np.ndarray:
         """Which values can be told apart from their neighbours; null and NaN are in no instance."""
         values = column.values
-        reach = float(REACH)
-        if self.settled.dtype.kind == "f":
-            # Floats further off than so many steps, or than so many whole numbers, run together.
-            steps = min(getattr(p.window, "every", p.window.length) for p in self.windows)
-            reach = min(reach, EXACT * steps, EXACT if values.dtype.kind != "f" else math.inf)
+        reach = self.reach
+        if self.settled.dtype.kind == "f" and values.dtype.kind != "f":
+            reach = min(reach, EXACT)
         usable: np.ndarray = (np.abs(values.astype(np.float64)) < reach) | (values != values)
         return usable if column.valid is None else usable | ~column.valid
 

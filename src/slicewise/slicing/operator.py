@@ -352,6 +352,8 @@ class Operator:
         with self._guard.harmless(pa.ArrowException):
             self._guard.begin()
             keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
+        for track in self._tracks.values():
+            track.know(len(self._keys))  # also those whose events are all left out
         self._stats.events += size
         intake = sort_out(self, given, keys, usable, columns)
         wanted = intake.counted()
@@ -366,8 +368,6 @@ class Operator:
         arrival = self._stats.events - size
         ordered = given.ordered and wanted is None
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
-        for track in self._tracks.values():
-            track.know(len(self._keys))
         for track in self._takers:
             share = intake.share(events, track)
             if share is None:

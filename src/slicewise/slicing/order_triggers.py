@@ -146,18 +146,19 @@ def list_counted(
             l, r = a, begins
             while k * every + length <= seen[code]:
                 begin, end = k * every, k * every + length
-                if begin > start[l]:
+                if l < z and begin > start[l]:
                     l = first_at_least(start, l, z, begin)
                 while r < z and start[r] < end:
                     r += 1
                 close = last[slot[r - 1]] + 1
                 # An end that parts no slices any more was passed before.
-                if end != (start[r] if r < z else seen[code]):
-                    k += 1
+                edge = start[r] if r < z else seen[code]
+                if end != edge:
+                    k = max(k + 1, -((length - edge) // every))
                     continue
                 if close > high:
                     break
-                if close > low and first[slot[l]] >= since[w]:
+                if l < r and close > low and first[slot[l]] >= since[w]:
                     note(out, count, numbers[w], code, begin, end, l, r, close)
                     count += 1
                 k += 1

@@ -18,6 +18,7 @@ import numpy as np
 from slicewise.aggregates.base import Component, place_of
 from slicewise.errors import SnapshotError
 from slicewise.slicing.blob import BlobReader
+from slicewise.slicing.checks import check_header, reading
 from slicewise.slicing.describe import modules_of, same_window, window_described
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.snapshot import (
@@ -51,9 +52,15 @@ def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Opera
     a checkpoint of its own; where windows or aggregates are one's own, so that states may have been
     pickled, it is as trusted as they are.
     """
-    modules = modules_of(op.windows, op.aggs)
-    source = BlobReader(blob, trusted=bool(modules))
-    source.modules = modules
+    with reading():
+        modules = modules_of(op.windows, op.aggs)
+        source = BlobReader(blob, trusted=bool(modules))
+        source.modules = modules
+        check_header(source.header)
+        return _resumed(op, source, types)
+
+
+def _resumed(op: Operator, source: BlobReader, types: Mapping[str, pa.DataType]) -> Operator:
     header = source.header
     _check(op, header)
     wanted = op.windows

@@ -215,7 +215,7 @@ def list_last_rows(
                 break
             while p < z and start[p] < mark:
                 p += 1
-            l = p - min(length, p - a + base[code])
+            l = max(p - min(length, p - a + base[code]), a)
             if mark > low and start[l] >= since:
                 note(out, count, w, code, start[l], mark, l, p, mark)
                 count += 1

@@ -18,8 +18,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Component
-from slicewise.errors import MissingDependencyError, SnapshotError
+from slicewise.errors import SnapshotError
+from slicewise.limits import REACH
 from slicewise.slicing.blob import BlobReader, BlobWriter, table_bytes, table_of
+from slicewise.slicing.checks import (
+    check_anchors,
+    check_header,
+    check_key_types,
+    check_keys,
+    check_seen,
+    check_slices,
+    check_time_type,
+    check_times,
+    check_users,
+    check_zones,
+    codes,
+    exactly,
+    reading,
+    require,
+    sizes,
+)
 from slicewise.slicing.describe import (
     aggregate_described,
     aggregate_of,
@@ -37,10 +55,10 @@ from slicewise.slicing.memory import CLOSE, END, FIELDS, KEY, START, WINDOW, Emi
 from slicewise.slicing.order import OrderTrack
 from slicewise.slicing.parting import prune_kept
 from slicewise.slicing.plain import pack, unpack
-from slicewise.slicing.runs import Runs, of_keys
-from slicewise.slicing.store import Store
+from slicewise.slicing.runs import of_keys
+from slicewise.slicing.store import ROWS, Store
 from slicewise.slicing.tracks import Placed, RowTrack, Track
-from slicewise.slicing.triggers import BEGINNING
+from slicewise.slicing.triggers import BEGINNING, INFINITY
 from slicewise.slicing.user_rows import Progress, UserRows
 from slicewise.slicing.waiting_blob import get_waiting, put_waiting
 from slicewise.spans import Duration
@@ -112,16 +130,9 @@ def restore(
     trusted: bool,
 ) -> Operator:
     """The operator of which `blob` is a snapshot; pickles and functions only of `trusted` ones."""
-    try:
+    with reading():
         source = BlobReader(blob, trusted=trusted)
         return _restored(cls, source, windows=windows, aggs=aggs, clock=clock)
-    except (SnapshotError, MissingDependencyError):
-        raise
-    except Exception as error:
-        raise SnapshotError(
-            f"The snapshot is damaged, or written by a release that was: {error!r}. Take an older "
-            "one, or process the events again."
-        ) from error
 
 
 def _restored(
@@ -133,6 +144,7 @@ def _restored(
     clock: Callable[[], int] | None,
 ) -> Operator:
     header, trusted = source.header, source.trusted
+    check_header(header)
     if header["clock"] and clock is None:
         raise SnapshotError(
             "The operator of the snapshot stamped events by a clock of its own. Give it to "
@@ -213,12 +225,13 @@ def get_events(op: Operator, source: BlobReader) -> None:
             op._waiting.separate(track.after)
     if op._waiters:
         types = {name: (op._types or {})[name] for name in op._kept()}
-        given = (types, source, not op.by)
-        op._waiting.batches = get_waiting(source.header["waiting"], *given)
+        conditions = [placed.number for placed in op._known.conditions]
+        given = (source, types, len(op._keys), conditions)
+        op._waiting.batches = get_waiting(source.header["waiting"], *given, single=not op.by)
         if "kept" not in source.header:
             op._waiting.kept_from = op._horizon(op._answered)  # an earlier release kept none
         elif op._waiting.keeps:
-            op._waiting.kept = get_waiting(source.header["kept"], *given)
+            op._waiting.kept = get_waiting(source.header["kept"], *given, single=not op.by)
 
 
 def _get_progress(op: Operator, source: BlobReader) -> None:
@@ -229,10 +242,10 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     op._stats = type(op._stats)(**header["stats"])
     op._late.tables = [table_of(source.get_bytes(place)) for place in header["late"]]
     op._late.forgotten = op._stats.late_forgotten
-    op._emitted = _get_emitted(header["emitted"], source)
     _get_keys(op._keys, header["keys"], source)
     look_again(op)
-    dirty = source.get(header["dirty"])
+    op._emitted = _get_emitted(header, len(op._keys), source)
+    dirty = codes(source.get(header["dirty"]), len(op._keys), "keys that have changed")
     op._dirty = [dirty] if len(dirty) else []
 
 
@@ -288,11 +301,14 @@ def _get_types(
 
     schema = pa.ipc.read_schema(pa.py_buffer(source.get_bytes(node["schema"])))
     kinds = {field.name: field.type for field in schema}
+    check_zones(kinds.values())
     op._time_type = kinds.pop("time", None)
+    check_time_type(op._time_type)
     if node["bound"]:
         known = {name.removeprefix("column:"): kind for name, kind in kinds.items()}
         bind_to(op, {**(more or {}), **known})
-        op._untyped = set(node["untyped"])
+        op._untyped = {name for name in node["untyped"] if name in (op._types or {})}
+        check_key_types(op._keys, [(op._types or {})[name] for name in op.by])
 
 
 def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
@@ -304,8 +320,11 @@ def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
 
 def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
     table = table_of(source.get_bytes(place))
-    if table.num_columns:
-        keys.load([column.combine_chunks() for column in table.columns])
+    if table.num_columns and table.num_rows:
+        source.count(table.num_rows)  # columns of nothing but nulls take no bytes
+        arrays = [column.combine_chunks() for column in table.columns]
+        keys.load(arrays)
+        check_keys(keys, arrays)
 
 
 # What was emitted.
@@ -322,8 +341,13 @@ def _put_emitted(emitted: Emitted, codes: np.ndarray, out: BlobWriter) -> Any:
     return {name: out.put(values) for name, values in fields.items()}
 
 
-def _get_emitted(node: Any, source: BlobReader) -> Emitted:
-    fields = {name: source.get(place) for name, place in node.items()}
+def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> Emitted:
+    fields = {name: source.get(header["emitted"][name]) for name in FIELDS}
+    for name, values in fields.items():
+        exactly(values, len(fields["key"]), f"emitted {name}s")
+    codes(fields["key"], keys, "keys of emitted instances")
+    numbers = [one["number"] for one in header["windows"]]
+    require(np.isin(fields["window"], numbers).all(), "it has emitted other windows than its own")
     fields["end"] += fields["start"]
     fields["close"] += fields["end"]
     emitted = Emitted()
@@ -398,11 +422,10 @@ def _get_track(
         kind = source.get(node["settled"]).dtype
         track.keep_as(kind, rows=node["arrival"] is not None)
     runs = track.runs
-    size = source.get(node["size"])
-    count = int(size.sum())
-    runs.lay_out(size)
-    runs.base[:keys] = source.get(node["base"])
-    _get_slices(runs, node, count, source)
+    count = source.count(node["start"][1])
+    runs.lay_out(sizes(source.get(node["size"]), keys, count))
+    runs.base[:keys] = exactly(source.get(node["base"]), keys, "keys")
+    _get_slices(track, node, count, keys, source)
     track.evict_at = node["evict_at"]
     (get_store or _get_store)(track.store, node["store"], count, source)
     track.store.set_eager(eager=track.store.tree is not None)
@@ -410,35 +433,59 @@ def _get_track(
         track.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(track, MeasureTrack):
         track._admit()
-        track.settled[:keys] = source.get(node["settled"])
+        settled = exactly(source.get(node["settled"]), keys, "keys", track.settled.dtype)
+        known = settled[settled != BEGINNING]
+        require((np.abs(known) < track.reach).all(), "keys have come beyond all values")
+        track.settled[:keys] = settled
     if isinstance(track, RowTrack):
         for number, place in node["marks"].items():
             if int(number) in track.marks:
-                track.marks[int(number)] = _padded(source.get(place), runs.slots)
+                track.marks[int(number)] = _get_marks(place, count, runs.slots, source)
         for number, place in node["anchors"].items():
-            track.anchors[int(number)] = _padded(source.get(place), len(runs.offset))
+            anchors = exactly(source.get(place), keys, "keys")
+            check_anchors(track, anchors, keys)
+            track.anchors[int(number)] = _padded(anchors, len(runs.offset))
     if isinstance(track, OrderTrack):
         track.after = node["after"]
-        track.seen = _padded(source.get(node["seen"]), len(runs.offset))
+        seen = exactly(source.get(node["seen"]), keys, "keys")
+        check_seen(track, seen, count, keys)
+        track.seen = _padded(seen, len(runs.offset))
         for number, place in node["marks"].items():
             if int(number) in track.flags:
-                track.flags[int(number)] = _padded(source.get(place), runs.slots)
+                track.flags[int(number)] = _get_marks(place, count, runs.slots, source)
+        watermark = source.header["counters"]["watermark"]
+        over = min(watermark, source.header.get("answered", watermark)) >= INFINITY
         for number, progress in node["users"].items():
             if int(number) in track.users:
                 _get_user(track.users[int(number)], progress, source)
+                check_users(track, track.users[int(number)], keys, over=over)
 
 
-def _get_slices(runs: Runs, node: Any, count: int, source: BlobReader) -> None:
-    start = source.get(node["start"])
+def _get_marks(place: Any, count: int, slots: int, source: BlobReader) -> np.ndarray:
+    return _padded(exactly(source.get(place), count, "marks", np.bool_), slots)
+
+
+def _get_slices(track: Track, node: Any, count: int, keys: int, source: BlobReader) -> None:
+    runs = track.runs
+    kind = runs.start.dtype
+    start = exactly(source.get(node["start"]), count, "slices", kind)
     runs.start[:count] = runs.stop[:count] = start
     if node["stop"] is not None:
-        runs.stop[:count] = _together(source.get(node["stop"]), start)
+        stop = exactly(source.get(node["stop"]), count, "slices", kind)
+        runs.stop[:count] = _together(stop, start)
     if node["first"] is not None:
-        first = _together(source.get(node["first"]), start)
-        runs.first[:count], runs.last[:count] = first, first + source.get(node["last"])
-    runs.rows[:count] = source.get(node["rows"])
+        first = _together(exactly(source.get(node["first"]), count, "slices"), start)
+        last = first + exactly(source.get(node["last"]), count, "slices")
+        runs.first[:count], runs.last[:count] = first, last
+    runs.rows[:count] = exactly(source.get(node["rows"]), count, "slices")
     if node["arrival"] is not None:
-        runs.arrival[:count] = source.get(node["arrival"])
+        runs.arrival[:count] = exactly(source.get(node["arrival"]), count, "slices")
+    require((node["stop"] is None) == track.keeps_rows, "rows and slices are taken for each other")
+    reach = track.reach if isinstance(track, MeasureTrack) else REACH
+    check_slices(track, count, keys, reach)
+    if type(track) is not FreeTrack:
+        require(node["first"] is not None, "slices have events at no time")
+        check_times(track, count, keys, ordered=isinstance(track, OrderTrack))
 
 
 def _padded(values: np.ndarray, size: int) -> np.ndarray:
@@ -489,6 +536,7 @@ def _component_said(component: Component) -> dict[str, Any]:
 def _get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
     store.combines = node["combines"]
     store.since = {int(number): since for number, since in node["since"].items()}
+    codes(np.array([*store.since], np.int64), len(store.bounds), "aggregates that begin later")
     kept, wanted = node["components"], store.components
     before = [(one["algebra"], one["dtypes"]) for one in kept]
     now = [(c.algebra.name, list(c.algebra.dtypes)) for c in wanted]
@@ -511,14 +559,19 @@ def _get_states(
     chosen: Sequence[int] | None = None,
 ) -> None:
     """The states of a component, or those of one that it provides in the `chosen` fields."""
+    algebra = store.components[number].algebra
     if "objects" in node:
         objects = unpack(node["objects"], source)
+        require(len(objects) == count and not algebra.compiled, "states are not those of slices")
         store.states[number] = (_objects(objects, store.runs.slots),)
-    elif node["fields"] is not None:
+    elif node["fields"] is None:
+        require(not count or algebra == ROWS.algebra, "slices have no states")
+    else:
         fields = [node["fields"][k] for k in chosen] if chosen is not None else node["fields"]
-        states = store.components[number].algebra.new(store.runs.slots)
+        require(algebra.compiled, "states are not those of slices")
+        states = algebra.new(store.runs.slots)
         for array, place in zip(states, fields, strict=True):
-            array[:count] = source.get(place)
+            array[:count] = exactly(source.get(place), count, "states", array.dtype)
         store.states[number] = states
 
 
