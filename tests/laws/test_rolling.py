@@ -35,7 +35,7 @@ ROWS = st.lists(
     st.fixed_dictionaries({"k": KEYS, "t": TIMES, "x": FLOATS, "s": LETTERS}), max_size=24
 )
 SPANS = st.one_of(
-    st.integers(1, 20).map(Ticks), st.integers(1, 6).map(Rows), st.just(Ticks(2**63 - 1))
+    st.integers(1, 20).map(Ticks), st.integers(1, 6).map(Rows), st.just(Ticks(2**61 - 1))
 )
 TYPES = {
     "k": pa.string(),

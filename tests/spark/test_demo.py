@@ -58,11 +58,13 @@ def shape(line: str) -> str:
 
 def test_a_value_that_only_stream_or_batch_has_is_a_difference(spark: Any) -> None:
     agreed = runpy.run_path(str(DEMO))["agreed"]
-    keys = "sensor bigint, window string, start bigint, end bigint, count bigint, mean double"
-    schema = f"{keys}, top double, spread double, metres double, least double"
+    bounds = "start bigint, end bigint, start_position bigint, end_position bigint"
+    values = "count bigint, mean double, top double, spread double, metres double, least double"
+    schema = f"sensor bigint, window string, {bounds}, {values}"
 
     def answer(spread: float | None) -> Any:
-        return spark.createDataFrame([(1, "run", 0, 5, 1, 2.0, 2.0, spread, 0.1, 2.0)], schema)
+        row = (1, "run", 0, 5, None, None, 1, 2.0, 2.0, spread, 0.1, 2.0)
+        return spark.createDataFrame([row], schema)
 
     assert agreed(answer(None), answer(None)) == 1
     assert agreed(answer(0.5), answer(0.5 + 1e-12)) == 1

@@ -636,6 +636,7 @@ class Operator:
     @reading
     def stats(self) -> Stats:
         """What it has seen, keeps now and has done."""
+        prune_kept(self, all_of_it=True)
         tracks, stats = self._tracks.values(), self._stats
         stats.slices = sum(track.live for track in tracks)
         rows = sum(track.live for track in tracks if track.keeps_rows)
