@@ -28,7 +28,7 @@ DAY = 86_400_000_000
 
 
 class Longest(sw.Aggregate):
-    """The longest text; interpreted, as texts are no numbers."""
+    """The longest text, the last in the alphabet of several; interpreted: texts are no numbers."""
 
     commutative = True
 
@@ -39,7 +39,7 @@ class Longest(sw.Aggregate):
         return value
 
     def combine(self, older: str, newer: str) -> str:
-        return max(older, newer, key=len)
+        return max(older, newer, key=lambda text: (len(text), text))
 
     def lower(self, state: str) -> str:
         return state

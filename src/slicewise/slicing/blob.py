@@ -296,10 +296,30 @@ def table_bytes(table: pa.Table) -> bytes:
     return data
 
 
-def table_of(data: bytes) -> pa.Table:
-    """The table of such bytes."""
+def table_of(data: bytes, *, any_text: bool = False) -> pa.Table:
+    """The table of such bytes; refuses texts that are not UTF-8, unless `any_text` may be there."""
     import pyarrow as pa
 
     table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-    table.validate(full=True)
+    checked = table
+    if any_text:
+        fields = [field.with_type(as_bytes(field.type)) for field in table.schema]
+        checked = table.cast(pa.schema(fields))  # shares its memory
+    checked.validate(full=True)
     return table
+
+
+def as_bytes(kind: pa.DataType) -> pa.DataType:
+    """A type with bytes in place of texts, at any depth of structs and lists."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_string(kind):
+        return pa.binary()
+    if types.is_large_string(kind):
+        return pa.large_binary()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(as_bytes(field.type)) for field in kind])
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)))
+    return kind

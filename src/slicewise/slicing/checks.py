@@ -134,8 +134,12 @@ def check_keys(keys: Keys, arrays: Sequence[pa.Array]) -> None:
 
 def check_key_types(keys: Keys, types: Sequence[pa.DataType]) -> None:
     """Refuse keys whose types are not those of their columns."""
+    import pyarrow as pa
+
     found = [array.type for array in keys.arrays()]
-    require(not found or found == [*types], f"its keys are {found} and their columns {[*types]}")
+    # Categories come back as they came; what is compared are their values.
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in found]
+    require(not found or plain == [*types], f"its keys are {found} and their columns {[*types]}")
 
 
 def codes(values: np.ndarray, below: int, what: str) -> np.ndarray:

@@ -240,7 +240,8 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     op._floor = header["floor"]
     op._answered = header.get("answered", op.watermark)
     op._stats = type(op._stats)(**header["stats"])
-    op._late.tables = [table_of(source.get_bytes(place)) for place in header["late"]]
+    late = [source.get_bytes(place) for place in header["late"]]
+    op._late.tables = [table_of(data, any_text=True) for data in late]
     op._late.forgotten = op._stats.late_forgotten
     _get_keys(op._keys, header["keys"], source)
     look_again(op)
