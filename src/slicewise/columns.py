@@ -124,7 +124,7 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
 
     >>> import pyarrow as pa
     >>> python_values(pa.array([0, 600_000_000_000], pa.timestamp("s")))
-    [datetime.datetime(1970, 1, 1, 0, 0), '20983-02-20T10:40:00']
+    [datetime.datetime(1970, 1, 1, 0, 0), '20983-03-30T10:40:00']
     """
     found: list[Any] = []
     for begin in range(0, len(array), PIECE):  # Ctrl-C is heard between them

@@ -39,8 +39,6 @@ class Affine(sw.Aggregate):
 class Ledger(sw.Aggregate):
     """Six fields: a state so wide that two threads are worth it."""
 
-    commutative = True
-
     def identity(self) -> tuple[int, int, int, int, int, int]:
         return (0, 0, 0, 0, 0, 0)
 

@@ -78,7 +78,7 @@ def check_header(header: dict[str, Any]) -> None:
         require(type(header[name]) is bool, f"its setting {name!r} is {header[name]!r}")
     require(header.get("combined") in (None, True, False), "its slices are shared in no known way")
     for node in header["tracks"]:
-        require(_is_whole(node["evict_at"], 0, INFINITY), "it does not say when to evict")
+        require(_is_whole(node["evict_at"], BEGINNING, INFINITY), "it does not say when to evict")
         require(_is_whole(node.get("after", 0), 0, INFINITY), "its windows begin nowhere")
         require(_is_whole(node["store"]["combines"], 0, INFINITY), "it counts no combines")
         for since in node["store"]["since"].values():
