@@ -8,12 +8,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slicewise.codegen import cache
+from slicewise.codegen import cache, jit
 from slicewise.errors import CacheWarning
 
 SOURCE = '''"""Made for a test: {number}."""
@@ -56,6 +57,21 @@ def test_machine_code_is_found_again(place: Path) -> None:
     names = sorted(path.suffix for path in place.iterdir())
     assert names == [".nbc", ".nbi", ".py"]
     assert place.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_machine_code_of_another_numba_is_left_alone(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "numba_version", "0.61.0")
+    assert answer(1) == (2, 0, 1)
+    (index,) = place.glob("*.nbi")
+    content = b"c_no_such_module\nName\n."  # its types are of modules that this Numba has not
+    index.write_bytes(sha256(content).digest() + content)
+    monkeypatch.undo()
+    monkeypatch.setenv("SLICEWISE_CACHE_DIR", str(place))
+    assert answer(1) == (2, 0, 1)
+    assert answer(1) == (2, 1, 0)
+    assert len([*place.glob("*.nbi")]) == 2
 
 
 def test_the_text_of_a_module_is_written_once_and_the_same_everywhere(place: Path) -> None:

@@ -27,6 +27,7 @@ from types import CodeType, FunctionType
 from typing import Any
 from uuid import uuid4
 
+from numba import __version__ as numba_version
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
@@ -96,9 +97,10 @@ class Kept(FunctionCache):
         self._name, self._py_func = repr(function), function
         self._impl = Results(code)
         self._cache_path = os.path.dirname(code.co_filename)
-        version = "".join(map(str, sys.version_info[:2]))
+        # Machine code of one Python and Numba cannot even be looked at by another.
+        version = f"py{sys.version_info.major}{sys.version_info.minor}-{numba_version}"
         # The name of the module has a digest of its text.
-        base = f"{function.__module__}.{function.__name__}-{code.co_firstlineno}.py{version}"
+        base = f"{function.__module__}.{function.__name__}-{code.co_firstlineno}.{version}"
         self._cache_file = OwnNames(self._cache_path, base, function.__module__)  # type: ignore[no-untyped-call]
         self.enable()  # type: ignore[no-untyped-call]
 
