@@ -154,7 +154,7 @@ def test_a_python_that_cannot_run_tasks_is_refused_before_the_first_job(
 def test_a_python_that_has_everything_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    python = program(tmp_path, f'exec {sys.executable} "$@"')
+    python = program(tmp_path, f'exec "{sys.executable}" "$@"')
     monkeypatch.setenv("PYSPARK_PYTHON", python)
     check_workers(classic(python))
 

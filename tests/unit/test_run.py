@@ -42,7 +42,7 @@ case $* in
         case $* in *sketches*) [ ! -f PLACE/no-sketches ] ;; esac
         ;;
     '-m pytest '*) echo "pytest ${*#-m pytest }" ;;
-    -) exec REAL - ;;
+    -) exec "REAL" - ;;
     '-m compileall '*) echo compileall >>PLACE/log ;;
     examples/*) echo "JAVA_HOME=${JAVA_HOME:-}, java=$(command -v java)" ;;
 esac
