@@ -29,7 +29,7 @@ from benchmarks.slicing_streams import (
     rows_of_rival,
     same,
 )
-from slicewise.slicing.partial_runs import count_combines, run_partials
+from slicewise.slicing.edges.partial_runs import count_combines, run_partials
 
 BUDGET = 0.3
 SWEPT, COUNTED, SLOW = 3_000_000, 5_000_000, 100_000  # events of sweeps, row counts, slow streams

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
-from slicewise.slicing.events import column_of
+from slicewise.slicing.ingest.events import column_of
 
 EVENTS = 10_000_000
 APART = 10  # microseconds between events

@@ -21,10 +21,10 @@ from slicewise.windows import (
 if TYPE_CHECKING:
     from slicewise import mergers, testing
     from slicewise.mergers.slide import slide
-    from slicewise.slicing.emission import Result
+    from slicewise.slicing.emit.emission import Result
     from slicewise.slicing.operator import Operator
-    from slicewise.spark.draining import drain
-    from slicewise.spark.upsert import upsert
+    from slicewise.spark.sinks.upsert import upsert
+    from slicewise.spark.stream.draining import drain
 
 __version__ = "0.1.0"
 
@@ -61,12 +61,12 @@ __all__ = [
 # shares the name of a function here would replace it once it is imported; none does.
 _LATE = {
     "Operator": "slicewise.slicing.operator",
-    "Result": "slicewise.slicing.emission",
-    "drain": "slicewise.spark.draining",
+    "Result": "slicewise.slicing.emit.emission",
+    "drain": "slicewise.spark.stream.draining",
     "mergers": None,
     "slide": "slicewise.mergers.slide",
     "testing": None,
-    "upsert": "slicewise.spark.upsert",
+    "upsert": "slicewise.spark.sinks.upsert",
 }
 
 

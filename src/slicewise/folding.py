@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.grouping import encode
+from slicewise.arrays.grouping import encode
 from slicewise.verbs import check_columns, listed
 
 if TYPE_CHECKING:

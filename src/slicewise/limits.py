@@ -1,10 +1,12 @@
-"""How far numbers may go: beyond these nothing can be meant, and sums and loops would not end well.
+"""Sentinels of time, and how far numbers may go: beyond that nothing can be meant.
 
 Times and spans stay below 2**61 in size, so that the sum of a time and two spans fits 64 bits.
 """
 
 from __future__ import annotations
 
+# Before the first and after the last time; sums of the two with a span do not overflow.
+BEGINNING, INFINITY = -(2**62), 2**62
 # Spans, origins and times are below this in size.
 REACH = 2**61
 # So many instances of one window may hold an event: a day every 10 ms has 8,640,000 of them.

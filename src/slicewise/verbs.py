@@ -66,8 +66,8 @@ def rolling(
     ([3, 8, 8, 2], [3, 4, 5, 6])
     """
     if is_spark(data):
-        from slicewise.spark.rolling import rolling as bounded
-        from slicewise.spark.rolling_stream import rolling_stream
+        from slicewise.spark.batch.rolling import rolling as bounded
+        from slicewise.spark.stream.rolling import rolling_stream
 
         query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order}
         query |= {"unit": unit, "more": (watermark, max_ahead, buckets, keep_late, metrics)}
@@ -91,8 +91,8 @@ def rolling(
     outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
     check_outputs(outputs, table.names)
     used = dict.fromkeys(name for agg in chosen for name in agg.columns)
-    from slicewise.ranks import ranks
-    from slicewise.trailing import rolling_columns
+    from slicewise.arrays.ranks import ranks
+    from slicewise.frames.trailing import rolling_columns
 
     free: list[Any] = []
     arrows = {name: table.arrow(name) for name in (*keys, *decides)}
@@ -188,8 +188,8 @@ def windowed(
     session_5 12 18 6
     """
     if is_spark(data):
-        from slicewise.spark.batch import windowed as bounded
-        from slicewise.spark.windowed_stream import windowed_stream
+        from slicewise.spark.batch.windowed import windowed as bounded
+        from slicewise.spark.stream.windowed import windowed_stream
 
         check_streaming(emit, lateness)
         query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
@@ -263,7 +263,7 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
     [{'window': 'session_5', 'start': 0, 'end': 14, 'x_sum': 13}]
     """
     if is_spark(data):
-        from slicewise.spark.fold import fold as on_spark
+        from slicewise.spark.sinks.fold import fold as on_spark
 
         answered: Data = on_spark(data, by)
         return answered

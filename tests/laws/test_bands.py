@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate, Bound
-from slicewise.slicing import band_closing, bands, free_track, output
+from slicewise.slicing.emit import output
+from slicewise.slicing.families import free_track
+from slicewise.slicing.store import band_closing, bands
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.windows import Window

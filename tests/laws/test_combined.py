@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing import cell_slicer, slicer
-from slicewise.slicing.tracks import SessionTrack
+from slicewise.slicing.families.tracks import SessionTrack
+from slicewise.slicing.locate import by_time as slicer
+from slicewise.slicing.locate import time_cells as cell_slicer
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.windows import Window

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.spark.sql_stores import SqliteUpsert
+from slicewise.spark.sinks.sql_stores import SqliteUpsert
 from slicewise.testing import Oracle, fold, windowed_rows
 from slicewise.testing.oracle import alike
 from slicewise.testing.strategies import Step, steps, windows

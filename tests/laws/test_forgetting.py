@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
-from slicewise.slicing import forgetting, memory, operator, tracks
-from slicewise.slicing.explain import bytes_of
+from slicewise.slicing import forgetting, operator
+from slicewise.slicing.emit import log as memory
+from slicewise.slicing.emit.explain import bytes_of
+from slicewise.slicing.families import tracks
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Following, Step, steps, windows
 from slicewise.windows import UserWindow, Window

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing import cell_slicer, session_cells
-from slicewise.slicing.slicer import resumed
+from slicewise.slicing.locate import session_cells
+from slicewise.slicing.locate import time_cells as cell_slicer
+from slicewise.slicing.locate.by_time import resumed
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.windows import Window
 from tests.laws.test_operator import without_retracted_values

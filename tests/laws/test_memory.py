@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slicewise.slicing.memory import Changes, Emitted
-from slicewise.slicing.triggers import Instances
+from slicewise.slicing.emit.log import Changes, Emitted
+from slicewise.slicing.families.triggers import Instances
 
 Identity = tuple[int, int, Any, Any]
 

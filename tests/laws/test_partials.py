@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.partial_runs import count_combines, run_partials, schedule
-from slicewise.slicing.partials import TECHNIQUES, plan_partials
+from slicewise.slicing.edges.partial_runs import count_combines, run_partials, schedule
+from slicewise.slicing.edges.partials import TECHNIQUES, plan_partials
 
 sizes = st.integers(1, 12)
 row_windows = st.lists(st.tuples(sizes, sizes), min_size=1, max_size=4).map(

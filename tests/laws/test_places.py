@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing import slicer
-from slicewise.slicing.runs import MOVES, Runs
-from slicewise.slicing.session_slicer import (
+from slicewise.slicing.locate import by_time as slicer
+from slicewise.slicing.locate.by_session import (
     Rule,
     on_both_sides,
     slice_sessions,
     slice_sorted_sessions,
 )
-from slicewise.slicing.slicer import UNLIMITED, Edges, slice_free, slice_sorted
+from slicewise.slicing.locate.by_time import UNLIMITED, Edges, slice_free, slice_sorted
+from slicewise.slicing.store.runs import MOVES, Runs
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.windows import Window

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise import trailing as engine
 from slicewise.aggregates.base import Aggregate
+from slicewise.arrays.grouping import encode, group
 from slicewise.codegen.algebra import NOTHING
-from slicewise.grouping import encode, group
+from slicewise.frames import trailing as engine
 from slicewise.spans import Rows, Ticks
 
 Row = dict[str, Any]

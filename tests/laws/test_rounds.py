@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise import rounds as finding
-from slicewise import trailing as engine
-from slicewise import trailing_rounds as rolling
 from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
-from slicewise.rounds import Rounds, rounds_of
+from slicewise.frames import round_sweep as rolling
+from slicewise.frames import rounds as finding
+from slicewise.frames import trailing as engine
+from slicewise.frames.rounds import Rounds, rounds_of
 from slicewise.spans import Rows, Ticks
 from tests.laws.test_rolling import FLOATS, SPANS, Centre, Path, Row, same, table, twin
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
-from slicewise.slicing.blob import BlobReader, BlobWriter
-from slicewise.slicing.plain import pack, unpack
+from slicewise.slicing.state.blob import BlobReader, BlobWriter
+from slicewise.slicing.state.plain import pack, unpack
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps, windows
 from slicewise.windows import Window

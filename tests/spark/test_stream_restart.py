@@ -11,8 +11,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import SnapshotError
-from slicewise.slicing.resume import resume
-from slicewise.spark import stream as streams
+from slicewise.slicing.state.resume import resume
+from slicewise.spark.stream import stream as streams
 from slicewise.testing import assert_same_rows, fold, windowed_rows
 from tests.spark.streaming import TYPES, Fed, Source, cut, disordered, drained, emitted, run
 from tests.spark.support import assert_same, events

@@ -11,10 +11,10 @@ import pytest
 
 import slicewise as sw
 from slicewise.spans import Ticks
-from slicewise.spark.keeping import RESULTS, KeepBuckets, Keeper
 from slicewise.spark.query import Query
-from slicewise.spark.rolling_stream import KeepTrailing
-from slicewise.spark.windowed_stream import KeepWindows
+from slicewise.spark.stream.keeping import RESULTS, KeepBuckets, Keeper
+from slicewise.spark.stream.rolling import KeepTrailing
+from slicewise.spark.stream.windowed import KeepWindows
 from tests.spark.streaming import Source, run
 from tests.unit.test_buckets import EVENT, MADE, State, feed
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import slicewise as sw
 from slicewise.errors import CapabilityError, TargetError
-from slicewise.spark.parquet_store import KEPT, ParquetUpsert
+from slicewise.spark.sinks.parquet_store import KEPT, ParquetUpsert
 from tests.spark.support import SCHEMA, assert_same, events
 from tests.spark.support import answers as by_instance
 from tests.spark.test_fold import EMITTED_SCHEMA, expected, frame, rows_of
@@ -84,7 +84,7 @@ def test_a_version_that_was_not_finished_is_never_seen(
         with monkeypatch.context() as patched:
             patched.setattr(Path, "rename", interrupted)
             if name == "rmtree":
-                patched.setattr("slicewise.spark.parquet_store.shutil.rmtree", interrupted)
+                patched.setattr("slicewise.spark.sinks.parquet_store.shutil.rmtree", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 keep(newer, 1)
         assert versions(keep.folder) == ["version-000001"]

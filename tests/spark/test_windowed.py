@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
-from slicewise.spark import series
-from slicewise.spark.batch import Windowed
-from slicewise.spark.native import few_edges
+from slicewise.spark.batch import series
+from slicewise.spark.batch.native import few_edges
+from slicewise.spark.batch.windowed import Windowed
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Following, Overlapping
 from slicewise.windows import Window

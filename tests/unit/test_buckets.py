@@ -11,7 +11,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.spans import Ticks
-from slicewise.spark.keeping import (
+from slicewise.spark.query import Query
+from slicewise.spark.stream.keeping import (
     DROPPED,
     METRICS,
     PARTLY,
@@ -20,7 +21,7 @@ from slicewise.spark.keeping import (
     KeepBuckets,
     Metrics,
 )
-from slicewise.spark.packing import (
+from slicewise.spark.stream.packing import (
     AHEAD,
     EVENTS,
     HEARTBEAT,
@@ -29,9 +30,8 @@ from slicewise.spark.packing import (
     to_bytes,
     to_table,
 )
-from slicewise.spark.query import Query
-from slicewise.spark.rolling_stream import KeepTrailing
-from slicewise.spark.windowed_stream import KeepWindows
+from slicewise.spark.stream.rolling import KeepTrailing
+from slicewise.spark.stream.windowed import KeepWindows
 
 EVENT = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.float64())])
 MADE = pa.schema(

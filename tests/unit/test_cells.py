@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing import cell_slicer, session_cells
-from slicewise.slicing.cell_slicer import into_cells
-from slicewise.slicing.session_cells import into_session_cells
-from slicewise.slicing.slicer import resumed
+from slicewise.slicing.locate import session_cells
+from slicewise.slicing.locate import time_cells as cell_slicer
+from slicewise.slicing.locate.by_time import resumed
+from slicewise.slicing.locate.session_cells import into_session_cells
+from slicewise.slicing.locate.time_cells import into_cells
 from slicewise.testing import assert_same_rows
 from slicewise.windows import Session
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import slicewise as sw
-from slicewise.slicing.free_track import FreeTrack
+from slicewise.slicing.families.free_track import FreeTrack
 
 SUM = sw.agg.sum("x")
 

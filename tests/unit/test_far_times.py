@@ -13,7 +13,7 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import BadRowsWarning, WindowError
-from slicewise.slicing.reach import limits_of, reach_of
+from slicewise.slicing.ingest.reach import limits_of, reach_of
 
 DAY = 86_400
 GOOD = dt.datetime(2024, 1, 1, 5)

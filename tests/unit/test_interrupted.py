@@ -18,7 +18,7 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import CapabilityError, SpanError, TornError
-from slicewise.slicing.quarantine import Quarantine
+from slicewise.slicing.ingest.quarantine import Quarantine
 
 SOURCE = str(Path(sw.__file__).parent)
 GUARD = str(Path(SOURCE) / "slicing" / "guard.py")

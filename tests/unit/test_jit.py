@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from slicewise.arrays.grouping import pick
 from slicewise.codegen import jit
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.jit import OwnNames, without_cycles
-from slicewise.grouping import pick
 
 
 def test_two_processes_that_save_at_once_do_not_mix_their_code(tmp_path: Path) -> None:

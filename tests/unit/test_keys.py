@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
+from slicewise.arrays.grouping import frozen
+from slicewise.arrays.keys import Keys
+from slicewise.arrays.text_table import TextTable
 from slicewise.errors import ColumnTypeError
-from slicewise.grouping import frozen
-from slicewise.slicing.keys import Keys
-from slicewise.slicing.text_table import TextTable
 from slicewise.testing import fold
 
 WHOLE = st.none() | st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.batches import order_of, order_of_times
-from slicewise.slicing.runs import near_at_most, run
+from slicewise.arrays.searches import near_at_most
+from slicewise.codegen.kernel import run
+from slicewise.slicing.buffer import order_of, order_of_times
 from slicewise.windows import UserWindow, Window
 
 

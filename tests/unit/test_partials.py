@@ -8,8 +8,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import CapabilityError, WindowError
-from slicewise.slicing.partial_runs import count_combines, run_partials
-from slicewise.slicing.partials import TECHNIQUES, cutting, plan_partials
+from slicewise.slicing.edges.partial_runs import count_combines, run_partials
+from slicewise.slicing.edges.partials import TECHNIQUES, cutting, plan_partials
 
 # Figure 7 of the Cutty paper: a count window of range 10 and slide 3.
 #

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing.tracks import SessionTrack
+from slicewise.slicing.families.tracks import SessionTrack
 from slicewise.testing import Oracle, fold
 from slicewise.windows import Window
 from tests.laws.test_bands import by_time

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
 from slicewise.errors import SnapshotError
-from slicewise.slicing.resume import resume
+from slicewise.slicing.state.resume import resume
 from slicewise.testing import Oracle, assert_same_rows, fold
 from slicewise.testing.oracle import alike
 from slicewise.testing.strategies import KINDS, Step, steps, windows

@@ -20,8 +20,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import CapabilityError, SnapshotError
-from slicewise.slicing.blob import MAGIC, BlobReader
-from slicewise.slicing.snapshot import SETTINGS
+from slicewise.slicing.state.blob import MAGIC, BlobReader
+from slicewise.slicing.state.snapshot import SETTINGS
 from slicewise.testing.oracle import alike
 
 SUM = sw.agg.sum("x")

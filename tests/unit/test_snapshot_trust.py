@@ -21,7 +21,7 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import SnapshotError
-from slicewise.slicing.blob import BlobReader
+from slicewise.slicing.state.blob import BlobReader
 from tests.support.parts import put_together, taken_apart
 
 called: list[Any] = []

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
+from slicewise.arrays.ranks import ranks
 from slicewise.errors import CapabilityError, ColumnError
-from slicewise.ranks import ranks
 from slicewise.testing import fold
 from slicewise.testing.oracle import alike
 

@@ -26,9 +26,9 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import CapabilityError, MissingDependencyError, TargetError
-from slicewise.spark.parquet_store import ParquetUpsert
-from slicewise.spark.sql_stores import PostgresUpsert, SqliteUpsert, SqlUpsert
-from slicewise.spark.upsert import local_path
+from slicewise.spark.sinks.parquet_store import ParquetUpsert
+from slicewise.spark.sinks.sql_stores import PostgresUpsert, SqliteUpsert, SqlUpsert
+from slicewise.spark.sinks.upsert import local_path
 from tests.unit.postgres import programs, server
 from tests.unit.test_fold import CURRENT, EMITTED
 
@@ -237,7 +237,7 @@ def test_a_batch_that_fails_leaves_nothing_behind(
 ) -> None:
     keep, emitted = database.keep("windows"), pa.table(EMITTED)
     keep.take(emitted.slice(0, 1))
-    monkeypatch.setattr("slicewise.spark.sql_stores.ROWS", 1)
+    monkeypatch.setattr("slicewise.spark.sinks.sql_stores.ROWS", 1)
     values, calls = SqlUpsert._values, []
 
     def failing(self: SqlUpsert, *arguments: Any) -> Any:

@@ -416,5 +416,5 @@ def test_rule_12_a_table_that_is_taken_in_pieces_gives_the_same_rows(
     for one in (op, other):
         one.process(table)
     wanted = op.advance(math.inf)
-    monkeypatch.setattr("slicewise.slicing.emission.PIECE", 7)
+    monkeypatch.setattr("slicewise.slicing.emit.emission.PIECE", 7)
     assert other.advance(math.inf) == wanted

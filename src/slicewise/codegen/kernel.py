@@ -5,7 +5,7 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -254,3 +254,9 @@ def bare_function(function: ast.FunctionDef) -> None:
         argument.annotation = None
     if ast.get_docstring(function) is not None:
         function.body = function.body[1:] or [ast.Pass()]
+
+
+@cache
+def run(item: Kernel) -> Callable[..., Any]:
+    """A kernel that works on no states, ready to be called."""
+    return item.specialise(NOTHING)

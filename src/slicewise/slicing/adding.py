@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.errors import CapabilityError
+from slicewise.limits import BEGINNING
 from slicewise.slicing.arrangement import track_of
-from slicewise.slicing.cutting import cut_by, kept_by
-from slicewise.slicing.free_track import FreeTrack
-from slicewise.slicing.measure_track import MeasureTrack
+from slicewise.slicing.edges.cutting import cut_by, kept_by
+from slicewise.slicing.families.free_track import FreeTrack
+from slicewise.slicing.families.measure_track import MeasureTrack
+from slicewise.slicing.families.tracks import Placed, RowTrack, SessionTrack, Track
+from slicewise.slicing.families.triggers import FreeWindows
+from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.plan import context_free, needs_rows
-from slicewise.slicing.slicer import Edges
-from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
-from slicewise.slicing.triggers import BEGINNING, FreeWindows
 from slicewise.windows import Cumulate, Fixed, Periodic, Session, Window
 
 if TYPE_CHECKING:

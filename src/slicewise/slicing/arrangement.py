@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from slicewise.slicing.batches import Waiting
-from slicewise.slicing.free_track import FreeTrack
-from slicewise.slicing.measure_track import MeasureTrack
-from slicewise.slicing.measures import adds_exactly, measure_dtype
-from slicewise.slicing.order import OrderTrack
+from slicewise.limits import BEGINNING
+from slicewise.slicing.buffer import Waiting
+from slicewise.slicing.families.free_track import FreeTrack
+from slicewise.slicing.families.measure_track import MeasureTrack
+from slicewise.slicing.families.order import OrderTrack
+from slicewise.slicing.families.tracks import Placed, RowTrack, SessionTrack, Track
+from slicewise.slicing.ingest.measures import adds_exactly, measure_dtype
+from slicewise.slicing.ingest.ties import Ties
 from slicewise.slicing.plan import context_free, needs_rows
-from slicewise.slicing.ties import Ties
-from slicewise.slicing.tracks import Placed, RowTrack, SessionTrack, Track
-from slicewise.slicing.triggers import BEGINNING
 from slicewise.windows import RowsEveryTime, TimeEveryRows
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.ranks import ranks
-from slicewise.slicing.events import Columns
-from slicewise.slicing.intake import bind, times_of
+from slicewise.arrays.ranks import ranks
+from slicewise.slicing.ingest.events import Columns
+from slicewise.slicing.ingest.intake import bind, times_of
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.settings import POSITIONS, TIMES
 from slicewise.windows import Window

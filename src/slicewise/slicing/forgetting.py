@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slicewise.slicing.memory import KEY
+from slicewise.slicing.emit.log import KEY
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator

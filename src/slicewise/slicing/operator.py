@@ -16,18 +16,21 @@ import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Bound, reads
 from slicewise.aggregates.forgiving import forgiven
+from slicewise.arrays.grouping import frozen
+from slicewise.arrays.keys import Keys
 from slicewise.columns import pylist
 from slicewise.errors import CapabilityError, OrderError, SpanError, WindowError
-from slicewise.grouping import frozen
+from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.arrangement import arrange
-from slicewise.slicing.batches import (
+from slicewise.slicing.buffer import (
     BAD,
     Batch,
     Grouped,
     Waiting,
     in_sequence,
 )
-from slicewise.slicing.emission import (
+from slicewise.slicing.edges.partials import Technique
+from slicewise.slicing.emit.emission import (
     Answers,
     Due,
     Listed,
@@ -37,24 +40,33 @@ from slicewise.slicing.emission import (
     prints_of,
     retractions,
 )
-from slicewise.slicing.events import (
-    Columns,
-    names,
+from slicewise.slicing.emit.log import Changes, Emitted
+from slicewise.slicing.emit.output import table_of, value_types
+from slicewise.slicing.families.measure_track import MeasureTrack
+from slicewise.slicing.families.order import OrderTrack
+from slicewise.slicing.families.parting import prune_kept
+from slicewise.slicing.families.tracks import (
+    Placed,
+    Track,
 )
 from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
 from slicewise.slicing.guard import Guard, changing, reading
-from slicewise.slicing.intake import bind, marks_of, readable, sort_out, times_of, within_reach
-from slicewise.slicing.keys import Keys
-from slicewise.slicing.measure_track import MeasureTrack
-from slicewise.slicing.memory import Changes, Emitted
-from slicewise.slicing.order import OrderTrack
-from slicewise.slicing.output import table_of, value_types
-from slicewise.slicing.partials import Technique
-from slicewise.slicing.parting import prune_kept
+from slicewise.slicing.ingest.events import (
+    Columns,
+    names,
+)
+from slicewise.slicing.ingest.intake import (
+    bind,
+    marks_of,
+    readable,
+    sort_out,
+    times_of,
+    within_reach,
+)
+from slicewise.slicing.ingest.quarantine import MOST, Quarantine, checked_most
+from slicewise.slicing.ingest.reach import EVER, Reach, limits_of, reach_of
+from slicewise.slicing.ingest.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
-from slicewise.slicing.quarantine import MOST, Quarantine, checked_most
-from slicewise.slicing.reach import EVER, Reach, limits_of, reach_of
-from slicewise.slicing.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.settings import (
     POSITIONS,
     RESULT_COLUMNS,
@@ -69,11 +81,6 @@ from slicewise.slicing.settings import (
     merger_of,
     wall_clock,
 )
-from slicewise.slicing.tracks import (
-    Placed,
-    Track,
-)
-from slicewise.slicing.triggers import BEGINNING, INFINITY
 from slicewise.spans import Duration
 from slicewise.times import UNITS, Measure, as_length, check_unit, since_epoch
 from slicewise.windows import UserWindow, Window
@@ -658,7 +665,7 @@ class Operator:
         Aggregates: compiled or interpreted is decided by the types of the first batch.
         Merging: lazy, when a window closes, by boundary aggregation (sba).
         """
-        from slicewise.slicing.explain import explain
+        from slicewise.slicing.emit.explain import explain
 
         return explain(self)
 
@@ -698,7 +705,7 @@ class Operator:
         >>> [result.values for result in again.advance(20)]
         [{'x_sum': 1}, {'x_sum': 5}]
         """
-        from slicewise.slicing.snapshot import snapshot
+        from slicewise.slicing.state.snapshot import snapshot
 
         return snapshot(self)
 
@@ -721,6 +728,6 @@ class Operator:
         are imported, and pickled values are read. A snapshot has pickled values only where states
         are more than plain ones.
         """
-        from slicewise.slicing.snapshot import restore
+        from slicewise.slicing.state.snapshot import restore
 
         return restore(cls, blob, windows=windows, aggs=aggs, clock=clock, trusted=trusted)

@@ -14,7 +14,7 @@ from math import log2
 from typing import Literal
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.slicing.partials import Technique
+from slicewise.slicing.edges.partials import Technique
 from slicewise.windows import Cumulate, Fixed, Periodic, RowPeriodic, RowsEveryTime, Session, Window
 
 StoreKind = Literal["lazy", "eager"]

@@ -13,9 +13,9 @@ import numpy as np
 from slicewise.aggregates.base import Aggregate, type_of_nulls
 from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.partials import TECHNIQUES
+from slicewise.slicing.edges.partials import TECHNIQUES
+from slicewise.slicing.families.tracks import Placed
 from slicewise.slicing.plan import STORES
-from slicewise.slicing.tracks import Placed
 from slicewise.times import Measure
 from slicewise.windows import Punctuated, Threshold, UserWindow, Window
 

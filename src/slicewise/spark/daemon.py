@@ -21,8 +21,8 @@ def prepare() -> None:
 
     import slicewise.codegen.jit
     import slicewise.slicing.operator
-    import slicewise.spark.rolling_stream
-    import slicewise.spark.windowed_stream  # noqa: F401
+    import slicewise.spark.stream.rolling
+    import slicewise.spark.stream.windowed  # noqa: F401
 
     numba.njit("void()")(lambda: None)  # the compiler sets itself up when it is first used
     # Spark tells each worker to forget what it knows of folders and zip files, which reads every

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from slicewise.aggregates.base import Bound
+from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.operator import Operator
-from slicewise.slicing.slicer import Edges
 from slicewise.spans import Rows, canonical
-from slicewise.spark.batch import Windowed
-from slicewise.spark.rolling import Rolling
+from slicewise.spark.batch.rolling import Rolling
+from slicewise.spark.batch.windowed import Windowed
 
 
 def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any, unit: Any) -> str:

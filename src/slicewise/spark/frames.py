@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.limits import REACH
-from slicewise.slicing.output import position_type
-from slicewise.slicing.reach import EVER, Reach
+from slicewise.slicing.emit.output import position_type
+from slicewise.slicing.ingest.reach import EVER, Reach
 from slicewise.slicing.settings import POSITIONS, TIMES
 from slicewise.spark import compat
 from slicewise.verbs import check_columns

@@ -15,7 +15,7 @@ from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, load, store
 from slicewise.columns import Column
 from slicewise.errors import CapabilityError
-from slicewise.slicing.store import fill_identity
+from slicewise.slicing.store.states import fill_identity
 from slicewise.spark.query import pickled
 
 if TYPE_CHECKING:

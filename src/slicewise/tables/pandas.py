@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from slicewise.arrays.grouping import reused
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError
-from slicewise.grouping import reused
 
 NAT = np.iinfo(np.int64).min
 

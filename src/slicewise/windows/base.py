@@ -10,10 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from slicewise.errors import WindowError
-from slicewise.limits import INSTANCES_OF_AN_EVENT, REACH
+from slicewise.limits import BEGINNING, INFINITY, INSTANCES_OF_AN_EVENT, REACH
 from slicewise.times import converted
-
-NEVER = 2**62  # later than every time that an event can have
 
 # A boolean column, or a function of the event: a mapping from columns to values, time included.
 Condition = str | Callable[[Mapping[str, Any]], Any]
@@ -86,8 +84,8 @@ class Window:
         """The least and the greatest end of the instances that hold each of some times.
 
         Only instances that start at `since` or later are looked at. Where no instance holds a time,
-        its least end is `NEVER` and its greatest `-NEVER`. `None` says that the ends of instances
-        are not known from times alone.
+        its least end is `INFINITY` and its greatest `BEGINNING`. `None` says that the ends of
+        instances are not known from times alone.
         """
         return None
 
@@ -96,7 +94,7 @@ def ends_where(
     held: np.ndarray, least: np.ndarray, greatest: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """What `ends_at` returns, for times that some instance holds and times that none does."""
-    return np.where(held, least, NEVER), np.where(held, greatest, -NEVER)
+    return np.where(held, least, INFINITY), np.where(held, greatest, BEGINNING)
 
 
 def check_name(name: object) -> None:

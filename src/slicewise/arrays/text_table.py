@@ -1,0 +1,342 @@
+"""The hash table of keys that are texts or bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.arrays.grouping import room
+from slicewise.arrays.key_tables import EMPTY, SMALLEST, KeyTable, insert, with_room
+from slicewise.codegen.kernel import kernel, run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TILE = 256  # texts that are compared together
+IN_CACHE = 1 << 14  # so many texts are near enough to the processor without further ado
+
+
+class TextTable(KeyTable):
+    """Texts and bytes: one after the other in `data`, the one of code k from `ends[k]` on.
+
+    A text is found by its mark, a hash of 64 bits, and compared afterwards.
+    """
+
+    spread = -1  # the bits of marks that are used
+
+    def __init__(self, kind: pa.DataType, offsets: Any) -> None:
+        super().__init__(kind)
+        self.data = np.zeros(SMALLEST, np.uint8)
+        self.ends = np.zeros(SMALLEST, offsets)
+        self.hashes = np.zeros(SMALLEST, np.int64)
+        self.longest = 0
+
+    def _given(self, keys: pa.Array) -> tuple[np.ndarray, ...]:
+        import pyarrow as pa
+
+        _, offsets, data = keys.buffers()
+        ends = np.frombuffer(
+            offsets, self.ends.dtype, len(keys) + 1, keys.offset * self.ends.itemsize
+        )
+        used, more = int(self.ends[self.size]), int(ends[-1] - ends[0])
+        if used + more > np.iinfo(self.ends.dtype).max:
+            raise pa.ArrowCapacityError(
+                f"The keys are more than {used + more} bytes together, too many for {self.type}. "
+                f"Cast the column to `large_{self.type}` before it is given."
+            )
+        self.data = with_room(self.data, used, more + 1)  # an empty text is somewhere too
+        self._make_room(len(keys))
+        given = np.frombuffer(data or b"", np.uint8)
+        marks = np.empty(len(keys), np.int64)
+        run(mark_texts)(ends, given, self.spread, marks)
+        return marks, ends, given
+
+    def _take_over(self, keys: pa.Array) -> None:
+        self.hashes, ends, data = self._given(keys)
+        self.ends = ends - ends[0]
+        self.data = np.append(data[ends[0] : ends[-1]], np.uint8(0))
+        self.longest = int(np.diff(ends).max())
+
+    def _make_room(self, more: int) -> None:
+        self.ends = with_room(self.ends, self.size + 1, more)
+        self.hashes = with_room(self.hashes, self.size, more)
+
+    def _put_null(self) -> None:
+        self._make_room(1)
+        self.ends[self.size + 1] = self.ends[self.size]
+
+    def codes(self, keys: pa.Array) -> np.ndarray:
+        before = self.size
+        codes = super().codes(keys)
+        if self.size > before:
+            longest = int(np.diff(self.ends[before : self.size + 1]).max())
+            self.longest = max(self.longest, longest)
+        return codes
+
+    def _code(
+        self, given: Any, valid: np.ndarray | None, done: int, codes: np.ndarray
+    ) -> tuple[int, int]:
+        known = (self.hashes, self.ends, self.data)
+        more = (self.table, known, codes)
+        stop, self.size, _ = run(code_marks)(*given, valid, self.null, *more, done, self.size)
+        # Each step is a loop of its own, in which the processor waits for many keys at once.
+        if run(unlike)(*given[1:], *known[1:], codes, done, stop, self.null)[0]:
+            stop, self.size = run(code_again)(*given, *more, done, stop, self.size)
+        return stop, self.size
+
+    def _insert(self) -> None:
+        run(insert)(self.hashes[: self.size], self.null, self.table)
+
+    def take(self, codes: np.ndarray) -> pa.Array:
+        import pyarrow as pa
+
+        size = len(codes) * self.longest
+        if size > np.iinfo(self.ends.dtype).max:
+            size = int((self.ends[codes + 1] - self.ends[codes]).sum(dtype=np.int64))
+            if size > np.iinfo(self.ends.dtype).max:
+                return self.array().take(pa.array(codes))  # which says that they are too long
+        ends, data = room(len(codes) + 1, self.ends.dtype), room(size, np.uint8)
+        run(copy_texts)(codes, self.ends, self.data, ends, data)
+        return self._made(len(codes), ends, data[: ends[-1]], codes)
+
+    def array(self) -> pa.Array:
+        # What was written stays as it is, so that all arrays share the memory.
+        ends = self.ends[: self.size + 1]
+        return self._made(self.size, ends, self.data[: ends[-1]], np.arange(self.size))
+
+    def _made(self, size: int, ends: np.ndarray, data: np.ndarray, codes: np.ndarray) -> pa.Array:
+        import pyarrow as pa
+
+        valid = None
+        if self.null >= 0:
+            valid = pa.py_buffer(np.packbits(codes != self.null, bitorder="little"))
+        buffers = [valid, pa.py_buffer(ends), pa.py_buffer(data)]
+        return pa.Array.from_buffers(self.type, size, buffers)
+
+
+@kernel
+def word_at(data: Any, at: Any) -> Any:
+    """Eight bytes as one number: the compiler makes one load of them."""
+    return (
+        np.uint64(data[at])
+        | np.uint64(data[at + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[at + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[at + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(data[at + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(data[at + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(data[at + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(data[at + np.uint64(7)]) << np.uint64(56)
+    )
+
+
+@kernel
+def put_word(data: Any, at: Any, word: Any) -> None:
+    """The same the other way: one store."""
+    data[at] = np.uint8(word)
+    data[at + np.uint64(1)] = np.uint8(word >> np.uint64(8))
+    data[at + np.uint64(2)] = np.uint8(word >> np.uint64(16))
+    data[at + np.uint64(3)] = np.uint8(word >> np.uint64(24))
+    data[at + np.uint64(4)] = np.uint8(word >> np.uint64(32))
+    data[at + np.uint64(5)] = np.uint8(word >> np.uint64(40))
+    data[at + np.uint64(6)] = np.uint8(word >> np.uint64(48))
+    data[at + np.uint64(7)] = np.uint8(word >> np.uint64(56))
+
+
+# Texts are taken by words of eight bytes; the last one reaches back into the one before it.
+
+
+@kernel
+def mark_texts(ends: Any, data: Any, spread: int, marks: Any) -> None:
+    """A hash of each text."""
+    for i in range(marks.shape[0]):
+        at, end = np.uint64(ends[i]), np.uint64(ends[i + 1])
+        mark = (end - at) * np.uint64(0xD6E8FEB86659FD93)
+        word = np.uint64(8)
+        if at + word <= end:
+            while at + word < end:
+                mark = (mark ^ word_at(data, at)) * np.uint64(0x9E3779B97F4A7C15)
+                mark ^= mark >> np.uint64(32)
+                at += word
+            mark = (mark ^ word_at(data, end - word)) * np.uint64(0x9E3779B97F4A7C15)
+            mark ^= mark >> np.uint64(32)
+        else:
+            while at < end:
+                mark = (mark ^ np.uint64(data[at])) * np.uint64(1099511628211)
+                at += np.uint64(1)
+        marks[i] = np.int64(mark * np.uint64(0x9E3779B97F4A7C15)) & spread
+
+
+@kernel
+def put_text(i: int, marks: Any, ends: Any, data: Any, known: Any, code: int) -> None:
+    """Make text `i` the one of a new code."""
+    hashes, known_ends, known_data = known
+    at = known_ends[code]
+    for k in range(ends[i], ends[i + 1]):
+        known_data[at] = data[k]
+        at += 1
+    hashes[code] = marks[i]
+    known_ends[code + 1] = at
+
+
+@kernel
+def code_marks(
+    marks: Any,
+    ends: Any,
+    data: Any,
+    valid: Any,
+    null: int,
+    table: Any,
+    known: Any,
+    codes: Any,
+    done: int,
+    size: int,
+) -> Any:
+    """Codes of texts by their marks alone; stops when the table is half full.
+
+    Where the processor has to wait for the table, it waits for that of some hundred texts at once,
+    in loops that do nothing else; what they find is of no use but to keep them.
+    """
+    hashes = known[0]
+    mask = table.shape[0] - 1
+    touched = 0
+    for begin in range(done, marks.shape[0], TILE):
+        end = min(begin + TILE, marks.shape[0])
+        for i in range(begin, end if table.shape[0] > IN_CACHE else begin):
+            touched += table[np.uint64((marks[i] >> 20) & mask)]
+        for i in range(begin, end if table.shape[0] > IN_CACHE else begin):
+            touched += hashes[np.uint64(max(table[np.uint64((marks[i] >> 20) & mask)], 0))]
+        for i in range(begin, end):
+            if valid is not None and not valid[i]:
+                codes[i] = null
+                continue
+            mark = marks[i]
+            place = np.uint64((mark >> 20) & mask)
+            code = table[place]
+            while code >= 0 and hashes[np.uint64(code)] != mark:
+                place = (place + np.uint64(1)) & np.uint64(mask)
+                code = table[place]
+            if code < 0:
+                if 2 * size >= mask:
+                    return i, size, touched
+                code = size
+                table[place] = code
+                put_text(i, marks, ends, data, known, code)
+                size += 1
+            codes[i] = code
+    return marks.shape[0], size, touched
+
+
+@kernel
+def same_text(i: int, ends: Any, data: Any, known_ends: Any, known_data: Any, code: int) -> Any:
+    """Whether text `i` is that of a code."""
+    row, other = np.uint64(i), np.uint64(code)
+    one, word = np.uint64(1), np.uint64(8)
+    at, first = np.uint64(ends[row]), np.uint64(known_ends[other])
+    length = np.uint64(ends[row + one]) - at
+    if np.uint64(known_ends[other + one]) - first != length:
+        return False
+    different = np.uint64(0)
+    k = np.uint64(0)
+    if length >= word:
+        while k + word < length:
+            different |= word_at(data, at + k) ^ word_at(known_data, first + k)
+            k += word
+        k = length - word
+        different |= word_at(data, at + k) ^ word_at(known_data, first + k)
+    else:
+        while k < length:
+            different |= np.uint64(data[at + k] ^ known_data[first + k])
+            k += one
+    return different == np.uint64(0)
+
+
+@kernel
+def unlike(
+    ends: Any,
+    data: Any,
+    known_ends: Any,
+    known_data: Any,
+    codes: Any,
+    done: int,
+    stop: int,
+    null: int,
+) -> Any:
+    """Take the codes from texts that only have the mark of another; whether there are any.
+
+    The texts of some hundred codes are touched before they are compared: the processor waits for
+    many of them at once in a loop that does nothing else.
+    """
+    found, touched = False, 0
+    for begin in range(done, stop, TILE):
+        end = min(begin + TILE, stop)
+        for i in range(begin, end if known_ends.shape[0] > IN_CACHE else begin):
+            touched += known_ends[np.uint64(max(codes[i], 0))]
+        for i in range(begin, end if known_ends.shape[0] > IN_CACHE else begin):
+            touched += known_data[np.uint64(known_ends[np.uint64(max(codes[i], 0))])]
+        for i in range(begin, end):
+            if codes[i] != null and not same_text(i, ends, data, known_ends, known_data, codes[i]):
+                codes[i] = EMPTY
+                found = True
+    return found, touched
+
+
+@kernel
+def code_again(
+    marks: Any,
+    ends: Any,
+    data: Any,
+    table: Any,
+    known: Any,
+    codes: Any,
+    done: int,
+    stop: int,
+    size: int,
+) -> Any:
+    """Codes of texts that have none, each compared with all of its mark."""
+    hashes, known_ends, known_data = known
+    mask = table.shape[0] - 1
+    for i in range(done, stop):
+        if codes[i] != EMPTY:
+            continue
+        place = (marks[i] >> 20) & mask
+        code = table[place]
+        while code >= 0 and not (
+            hashes[code] == marks[i] and same_text(i, ends, data, known_ends, known_data, code)
+        ):
+            place = (place + 1) & mask
+            code = table[place]
+        if code < 0:
+            if 2 * size >= mask:
+                return i, size
+            code = size
+            table[place] = code
+            put_text(i, marks, ends, data, known, code)
+            size += 1
+        codes[i] = code
+    return stop, size
+
+
+@kernel
+def copy_texts(codes: Any, known_ends: Any, known_data: Any, ends: Any, data: Any) -> None:
+    """The texts of codes, one after the other."""
+    one, word = np.uint64(1), np.uint64(8)
+    at = np.uint64(0)
+    ends[0] = 0
+    for i in range(codes.shape[0]):
+        code = np.uint64(codes[i])
+        first = np.uint64(known_ends[code])
+        length = np.uint64(known_ends[code + one]) - first
+        k = np.uint64(0)
+        if length >= word:
+            while k + word < length:
+                put_word(data, at + k, word_at(known_data, first + k))
+                k += word
+            k = length - word
+            put_word(data, at + k, word_at(known_data, first + k))
+        else:
+            while k < length:
+                data[at + k] = known_data[first + k]
+                k += one
+        at += length
+        ends[i + 1] = at

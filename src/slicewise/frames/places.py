@@ -1,0 +1,178 @@
+"""From the rows as they came to the order of rolling aggregation, and back with the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slicewise.aggregates.base import Bound, place_of, read, share
+from slicewise.arrays.grouping import Groups, picked, read_only, reused, room
+from slicewise.codegen.algebra import NOTHING
+from slicewise.codegen.kernel import kernel
+from slicewise.codegen.product import Finish
+from slicewise.columns import Column
+from slicewise.frames.rounds import Rounds
+
+
+class Places:
+    """Where rows are in the order of their groups.
+
+    `usable` says which rows were grouped; it is `None` when all were.
+    """
+
+    def __init__(self, groups: Groups | Rounds, usable: np.ndarray | None) -> None:
+        self.groups, self.usable = groups, usable
+        self.places = groups.places
+        if usable is not None:
+            # Rows that are nowhere read any result; it is null for them.
+            self.places = np.zeros(len(usable), np.int64)
+            known = groups.places
+            self.places[usable] = np.arange(np.count_nonzero(usable)) if known is None else known
+
+    def ordered(self, column: Column) -> Column:
+        """The column in the order of the groups."""
+        if self.usable is not None:
+            column = column.take(np.flatnonzero(self.usable))
+        return self.groups.ordered(column)
+
+    def done_with(self, columns: Iterable[Column]) -> list[np.ndarray]:
+        """The memory of columns that `ordered` made, and of the ordered times.
+
+        Empty if they are the input itself.
+        """
+        if self.groups.places is None:
+            return []
+        return [self.groups.times, *(column.values for column in columns)]
+
+    def restored(
+        self, found: list[Found], free: list[np.ndarray], *, nan_is_null: bool = False
+    ) -> list[Column]:
+        """Results in the order of the groups as the rows came, in columns of their own.
+
+        Takes the results away, and uses their memory again as well as that of the `free` arrays:
+        the system clears new memory, which takes longer than moving a column. What is free in the
+        end is left in `free`. With `nan_is_null` nobody asks which float64 are null.
+        """
+        columns = []
+        while found:
+            one = found.pop(0)
+            if nan_is_null and one.column.values.dtype == np.float64:
+                columns.append(self._with_nan(one.column, free))
+            else:
+                columns.append(self._restored(*one, free))
+            if columns[-1].values is not one.column.values:
+                free.append(one.column.values)
+        return columns
+
+    def _with_nan(self, column: Column, free: list[np.ndarray]) -> Column:
+        """A column of floats, NaN where they are null, as the rows came."""
+        made = self._restored(column, None, free)
+        if made.valid is not None:
+            made.values[~made.valid] = np.nan
+        return Column(made.values, None, made.type)
+
+    def _restored(
+        self, column: Column, missing: np.ndarray | None, free: list[np.ndarray]
+    ) -> Column:
+        values = column.values
+        if self.places is None:
+            return Column(values, None if missing is None else ~missing, column.type)
+        if not len(values):
+            values = np.zeros(len(self.places), values.dtype)
+            return Column(values, self.usable, column.type)
+        # Reading from many places and writing in order is faster than the reverse.
+        target = reused(free, len(self.places), values.dtype)
+        valid = pick_all(values, missing, self.places, target)
+        if self.usable is not None:
+            valid = self.usable if valid is None else valid & self.usable
+        return Column(target, valid, column.type)
+
+
+class Found(NamedTuple):
+    """A column of results in the order of the groups; `missing` says which are null.
+
+    Floats that are null are NaN. Nobody else has the values.
+    """
+
+    column: Column
+    missing: np.ndarray | None
+
+
+class Inputs:
+    """What compiled aggregates read, and the way from their states to results.
+
+    `size` is the number of rows in order, and `present` says at which of them there is one.
+    """
+
+    def __init__(
+        self,
+        bounds: Sequence[Bound],
+        columns: Mapping[str, Column],
+        size: int,
+        present: np.ndarray | None = None,
+    ) -> None:
+        self.kept = share(bounds)
+        given = [read(component, columns, size) for component in self.kept]
+        # Masks for all or for none, since each mixture would be compiled on its own.
+        whole = present
+        if whole is None and any(valid is not None for _, valid in given):
+            whole = np.ones(size, np.bool_)
+        self.algebras = [component.algebra for component in self.kept]
+        self.arrays = [tuple(map(read_only, X)) for X, _ in given]
+        masks = [whole if valid is None else valid for _, valid in given]
+        self.valid = tuple(None if mask is None else read_only(mask) for mask in masks)
+        self.X = tuple(array for X in self.arrays for array in X)
+        self.wanted = [
+            (bound.finish, [place_of(c, self.kept) for c in bound.components])
+            for bound in bounds
+            if bound.finish is not None
+        ]
+        self.finishes = [finish for finish, _ in self.wanted]
+
+
+class Results:
+    """Columns of results that a loop writes in the order of the groups."""
+
+    def __init__(self, finishes: Sequence[Finish], size: int) -> None:
+        self.finishes = finishes
+        self.values = [room(size, finish.dtype) for finish in finishes]
+        self.missing = [np.zeros(size, np.bool_) for _ in finishes]
+        self.nulls = np.zeros(len(finishes), np.int64)
+
+    def part(self, rows: slice) -> tuple[np.ndarray, ...]:
+        """What the loop writes to for these rows."""
+        return (*(array[rows] for array in [*self.values, *self.missing]), self.nulls)
+
+    def found(self) -> list[Found]:
+        """What the loop wrote."""
+        return [
+            Found(Column(values, None, finish.type), missing if nulls else None)
+            for values, missing, nulls, finish in zip(
+                self.values, self.missing, self.nulls, self.finishes, strict=True
+            )
+        ]
+
+
+def pick_all(
+    values: np.ndarray, missing: np.ndarray | None, places: np.ndarray, target: np.ndarray
+) -> np.ndarray | None:
+    """Put the values at these places into `target`; returns which are not null, `None` for all."""
+    if missing is not None and values.dtype.kind == "f":
+        valid = np.ones(len(places), np.bool_)
+        pick_floats.specialise(NOTHING)(values, missing, places, target, valid)
+        return valid
+    picked(values, places, target)
+    return None if missing is None else ~picked(missing, places)
+
+
+@kernel
+def pick_floats(values: Any, missing: Any, places: Any, target: Any, valid: Any) -> None:
+    """`target = values[places]`, and which of them are not null: only NaN may be, which is rare."""
+    for i in range(len(places)):
+        place = np.uint64(places[i])
+        value = values[place]
+        target[i] = value
+        if value != value:
+            valid[i] = not missing[place]

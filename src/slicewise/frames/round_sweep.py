@@ -1,0 +1,198 @@
+"""Rolling aggregation of rows that come in rounds, many keys side by side.
+
+All windows of a round begin with the same round, so the sweep of `trailing` goes over the keys of a
+round at once, in the order in which the rows came: the compiler does several keys with one
+instruction, no step waits for the one before it, and results need no way back. A key without a row
+in a round has an empty event there, which leaves no trace.
+
+Needs:   associative, compiled `combine`; event order is kept. Nothing is ever subtracted.
+Cost:    at most 3 combines per round, key, span and component, whatever the span.
+Memory:  states of the longest window of some keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slicewise.aggregates.base import Bound
+from slicewise.arrays.grouping import Groups
+from slicewise.codegen.algebra import NOTHING
+from slicewise.codegen.kernel import kernel
+from slicewise.codegen.methods import is_own
+from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
+from slicewise.codegen.product import ROUNDS, by_tiles
+from slicewise.columns import Column
+from slicewise.frames.bounds import Bounds
+from slicewise.frames.places import Found, Inputs, Results
+from slicewise.frames.rounds import Rounds, rounds_of
+
+# How full rounds are at least. Emptier ones are no faster by rounds (measured): a place without a
+# row costs as much as one with a row.
+FULL = 0.8
+# Keys that are done side by side, at most: their states stay in the cache that is nearest. With
+# fewer than the least, a round is over too soon.
+MOST, LEAST = 1 << 10, 64
+# States behind a boundary that stay in the processor's cache.
+STATES = 1 << 18
+# Keys that a few instructions do at once: only the last part of a round is not whole.
+WIDTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The windows of a span: the first round of each, and the boundary that it meets.
+
+    `base` is the first round that has a suffix at that boundary; `longest` is the most rounds that
+    have one.
+    """
+
+    firsts: np.ndarray
+    boundaries: np.ndarray
+    bases: np.ndarray
+    longest: int
+
+
+def in_rounds(
+    bounds: Sequence[Bound],
+    spans: Sequence[tuple[int, bool]],
+    codes: np.ndarray | None,
+    keys: int,
+    times: np.ndarray,
+) -> tuple[Rounds, list[Turns]] | None:
+    """The rounds of the rows, and the windows of each span.
+
+    A span is given as its length, and whether that is in rows. `None` where keys are done one after
+    the other: where rows do not come in rounds, an aggregate has no compiled way to its result, or
+    so many rounds have a suffix that few keys could be done side by side.
+    """
+    if any(bound.finish is None for bound in bounds):
+        return None
+    # Without all keys in all rounds, the last rows of a key are not its last rounds, and windows
+    # without any row are computed, of which an aggregate of a user's own may know nothing.
+    whole = any(by_rows for _, by_rows in spans) or any(is_own(b.aggregate) for b in bounds)
+    rounds = rounds_of(codes, keys, times, full=1.0 if whole else FULL)
+    if rounds is None:
+        return None
+    turns = [_turns(rounds, length, by_rows=by_rows) for length, by_rows in spans]
+    longest = max(one.longest for one in turns)
+    return (rounds, turns) if longest * min(LEAST, keys) <= STATES else None
+
+
+def _turns(rounds: Rounds, length: int, *, by_rows: bool) -> Turns:
+    count = len(rounds.times)
+    windows = Bounds(Groups(rounds.times, np.array([0, count]), ties=False))
+    (block,) = windows.blocks(length, count, by_rows=by_rows)
+    boundaries, bases = np.empty(count, np.int64), np.empty(count, np.int64)
+    longest = find_boundaries.specialise(NOTHING)(block.firsts, boundaries, bases)
+    return Turns(block.firsts, boundaries, bases, longest)
+
+
+def roll_in_rounds(
+    bounds: Sequence[Bound], rounds: Rounds, columns: Mapping[str, Column], spans: Sequence[Turns]
+) -> list[list[Found]]:
+    """A column per aggregate for each span."""
+    inputs = Inputs(bounds, columns, rounds.size, rounds.present)
+    tiles = by_tiles(roll_round, inputs.algebras, inputs.wanted, ROUNDS)
+    return [run_span(inputs, tiles, rounds, turns) for turns in spans]
+
+
+def run_span(inputs: Inputs, tiles: Any, rounds: Rounds, turns: Turns) -> list[Found]:
+    """A column per aggregate."""
+    most = min(MOST, STATES // max(turns.longest, 1))
+    parts = -(-rounds.keys // most)  # of about the same size
+    size = -(-rounds.keys // (parts * WIDTH)) * WIDTH
+    results = Results(inputs.finishes, rounds.size)
+    suffixes, kept, states = (
+        tuple(array for algebra in inputs.algebras for array in algebra.new(room))
+        for room in (turns.longest * size, size, size)
+    )
+    tiles(
+        inputs.X, inputs.valid, turns.firsts, turns.boundaries, turns.bases, rounds.keys, size,
+        suffixes, kept, states, results.part(slice(0, rounds.size)),
+    )  # fmt: skip
+    return results.found()
+
+
+@kernel
+def find_boundaries(firsts: Any, boundaries: Any, bases: Any) -> int:
+    """The boundary and the base of each round; returns how many rounds have a suffix at most."""
+    boundary, base, longest = 0, 0, 0
+    for r in range(len(firsts)):
+        if firsts[r] > boundary:
+            boundary, base = r, firsts[r]
+            longest = max(longest, boundary - base)
+        boundaries[r], bases[r] = boundary, base
+    return longest
+
+
+@kernel
+def roll_round(
+    X: Any, valid: Any, at: int, count: int, keys: int, r: int, first: int, boundary: int,
+    base: int, suffixes: Any, kept: Any, states: Any,
+) -> None:  # fmt: skip
+    """The states of the windows of round `r`, for `count` keys from the place `at` on.
+
+    They are in `kept` when the windows begin with the boundary, otherwise in `states`.
+    """
+    if r == boundary:
+        make_suffixes(X, valid, at, count, keys, boundary - base, suffixes)
+        begin_keys(X, valid, at, count, kept)
+    else:
+        extend_keys(X, valid, at, count, kept)
+    if first < boundary:
+        put_before(suffixes, (first - base) * count, kept, states, count)
+
+
+@kernel
+def event(X: Any, valid: Any, i: int) -> Any:
+    """The state of the event at `i`; a null one leaves no trace."""
+    if valid is None:
+        return lift(X, i)
+    if valid[np.uint64(i)]:
+        return lift(X, i)
+    return identity()
+
+
+# One loop each, over neighbours and without a branch: the compiler then does several keys at once.
+
+
+@kernel
+def begin_keys(X: Any, valid: Any, at: int, count: int, kept: Any) -> None:
+    """Begin anew with the events from `at` on."""
+    for k in range(count):
+        store(kept, k, combine(identity(), event(X, valid, at + k)))
+
+
+@kernel
+def extend_keys(X: Any, valid: Any, at: int, count: int, kept: Any) -> None:
+    """Put the events from `at` on behind what is kept."""
+    for k in range(count):
+        store(kept, k, combine(load(kept, k), event(X, valid, at + k)))
+
+
+@kernel
+def put_before(suffixes: Any, first: int, kept: Any, states: Any, count: int) -> None:
+    """Put the suffixes from `first` on before what is kept."""
+    for k in range(count):
+        store(states, k, combine(load(suffixes, first + k), load(kept, k)))
+
+
+@kernel
+def make_suffixes(
+    X: Any, valid: Any, at: int, count: int, keys: int, rounds: int, suffixes: Any
+) -> None:
+    """The aggregates from each of the last `rounds` rounds to the one before the place `at`."""
+    for j in range(rounds - 1, -1, -1):
+        row, here = at - (rounds - j) * keys, j * count
+        if j == rounds - 1:
+            for k in range(count):
+                own = event(X, valid, row + k)
+                store(suffixes, here + k, prepend(own, identity()))
+        else:
+            for k in range(count):
+                own = event(X, valid, row + k)
+                store(suffixes, here + k, prepend(own, load(suffixes, here + count + k)))

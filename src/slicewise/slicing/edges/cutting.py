@@ -1,0 +1,131 @@
+"""Where an operator's periodic windows cut slices: the techniques of `partials` at work.
+
+Pairs cuts where windows begin and end, Panes at the greatest common divisor. Cutty cuts only where
+windows begin. An end must part the events before it from those after it until the windows that
+end there are beyond change; then the slices on its two sides become one, and what is kept is that
+of Cutty, whatever order events come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slicewise.arrays.searches import last_at_most
+from slicewise.codegen.kernel import kernel, run
+from slicewise.slicing.edges.partials import Technique, cutting
+from slicewise.slicing.locate.by_time import Edges, bounds_of
+from slicewise.slicing.store.runs import Runs, join_places
+from slicewise.windows import Cumulate, Periodic, RowPeriodic
+
+# With more keys than this, slices become one only now and then: each key has to be looked at.
+MANY_KEYS = 1024
+
+
+def cut_by(windows: Sequence[Any], technique: Technique, dtype: str = "i8") -> Edges:
+    """The edges at which slices of these windows are cut."""
+    if technique != "panes":
+        return Edges([_as_periodic(window) for window in windows], dtype)
+    periodic = [w for w in windows if isinstance(w, Periodic | RowPeriodic)]
+    others = [w for w in windows if not isinstance(w, Periodic | RowPeriodic)]
+    return Edges([*(cutting(periodic, technique) if periodic else ()), *others], dtype)
+
+
+def kept_by(windows: Sequence[Any], technique: Technique, edges: Edges) -> Edges | None:
+    """The edges at which Cutty keeps slices apart, if those are fewer than `edges`."""
+    plain = all(getattr(w, "every", 0) and w.length % w.every == 0 for w in windows)
+    if technique != "cutty" or (plain and not any(isinstance(w, Cumulate) for w in windows)):
+        return None
+    begins = Edges([_begins(_as_periodic(window)) for window in windows], edges.steps.dtype.str)
+    same = all(
+        np.array_equal(getattr(begins, name), getattr(edges, name))
+        for name in ("steps", "phases", "singles")
+    )
+    return None if same else begins
+
+
+def _as_periodic(window: Any) -> Any:
+    if isinstance(window, RowPeriodic):
+        return Periodic(name=window.name, length=window.length, every=window.every)
+    return window
+
+
+def _begins(window: Any) -> Any:
+    """A window whose edges are the begins of this one."""
+    if isinstance(window, Periodic | Cumulate):
+        step = window.length if isinstance(window, Cumulate) else window.every
+        begin = window.origin
+        return Periodic(name=window.name, axis=window.axis, length=step, every=step, origin=begin)
+    return window
+
+
+def fuse_ends(
+    runs: Runs, edges: Edges, begins: Edges, low: int, high: np.ndarray, touched: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Make one of neighbours that only ends up to `high` part, one value or one for each key.
+
+    Ends up to `low` were looked at before. Returns pairs (older, newer) of slots that became one;
+    `touched` gets the least measure of each key that this changes.
+    """
+    older, newer = np.empty(runs.live, np.int64), np.empty(runs.live, np.int64)
+    count = run(fuse_places)(
+        _bounds(edges),
+        _bounds(begins),
+        low,
+        high,
+        runs.keys,
+        (runs.offset, runs.size),
+        (runs.start, runs.stop, runs.slot),
+        (runs.first, runs.last, runs.rows),
+        touched,
+        older,
+        newer,
+    )
+    return older[:count], newer[:count]
+
+
+def _bounds(edges: Edges) -> tuple[np.ndarray, ...]:
+    return edges.none, edges.steps, edges.phases, edges.singles
+
+
+@kernel
+def fuse_places(
+    edges: Any,
+    begins: Any,
+    low: Any,
+    highs: Any,
+    keys: int,
+    index: Any,
+    pool: Any,
+    cells: Any,
+    touched: Any,
+    older: Any,
+    newer: Any,
+) -> int:
+    offset, size = index
+    start, stop, slot = pool
+    count = 0
+    for code in range(keys):
+        a, z = offset[code], offset[code] + size[code]
+        if a == z:
+            continue
+        high = highs[0] if highs.shape[0] == 1 else highs[code]
+        # What lies beyond is cut at the next end, which is not passed yet.
+        beyond = bounds_of(high, edges)[1]
+        w = max(last_at_most(start, a, z, low), a)
+        next_begin = bounds_of(start[w], begins)[1]
+        for i in range(w + 1, z):
+            if start[i] <= high and start[i] < next_begin:
+                count = join_places(code, w, i, pool, cells, touched, older, newer, count)
+                continue
+            if start[w] <= high:
+                stop[w] = max(stop[w], min(next_begin, beyond))
+            w += 1
+            start[w], stop[w], slot[w] = start[i], stop[i], slot[i]
+            next_begin = bounds_of(start[w], begins)[1]
+        if start[w] <= high:
+            stop[w] = max(stop[w], min(next_begin, beyond))
+        size[code] = w + 1 - a
+    return count

@@ -1,0 +1,161 @@
+"""What an operator does with its windows and aggregates, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.slicing.arrangement import track_of
+from slicewise.slicing.edges.partials import Technique
+from slicewise.slicing.families.free_track import FreeTrack
+from slicewise.slicing.families.measure_track import MeasureTrack
+from slicewise.slicing.families.order import OrderTrack
+from slicewise.slicing.families.tracks import Placed, RowTrack, SessionTrack, Track
+from slicewise.slicing.ingest.measures import has_fractions
+from slicewise.windows import Session
+
+if TYPE_CHECKING:
+    from slicewise.slicing.operator import Operator
+
+
+def explain(op: Operator) -> str:
+    """Which windows share slices, what is stored and why, which merger, compiled or not."""
+    lines = [*_tracks(op), *_decisions(op), *_aggregates(op), _merging(op), *_costs(op)]
+    return "\n".join(lines)
+
+
+def _tracks(op: Operator) -> list[str]:
+    groups: dict[Any, list[Placed]] = {}
+    for placed in op._windows:
+        groups.setdefault(track_of(op, placed), []).append(placed)
+    lines = []
+    for place, windows in groups.items():
+        names = ", ".join(placed.window.name for placed in windows)
+        share = "share slices" if len(windows) > 1 else "has slices of its own"
+        kind = place if isinstance(place, str) else place[0]
+        if kind in ("order", "ties"):
+            lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
+        elif kind in ("rows", "sorted"):
+            order = ", ".join(["time", *op.order, "arrival"])
+            lines.append(f"{names}: read from rows in the order of ({order}).")
+        elif kind == "sessions":
+            lines.append(f"{names}: {share}, cut {_gaps_and_edges(windows, op.plan.partials)}.")
+        else:
+            measure = "time" if place == "time" else f"column {place[1]!r}"
+            lines.append(
+                f"{names}: {share} of {measure}, cut at {_edges(windows, op.plan.partials)}."
+            )
+    return lines
+
+
+def _gaps_and_edges(windows: Sequence[Placed], technique: Technique) -> str:
+    gaps = [p.window.gap for p in windows if isinstance(p.window, Session)]
+    free = [p for p in windows if not isinstance(p.window, Session)]
+    parts = [f"where events are more than {min(gaps)} apart"] if gaps else []
+    parts += [f"at {_edges(free, technique)}"] if free else []
+    return " and ".join(parts)
+
+
+def _edges(windows: Sequence[Placed], technique: Technique) -> str:
+    from slicewise.slicing.edges.cutting import cut_by
+
+    kind = "f8" if any(has_fractions(p.window) for p in windows) else "i8"
+    edges = cut_by([placed.window for placed in windows], technique, kind)
+    steps = [f"every {s} from {p}" for s, p in zip(edges.steps, edges.phases, strict=True)]
+    steps += [f"at {single}" for single in edges.singles]
+    shown = ", ".join(steps[:6]) + (f" and {len(steps) - 6} more" if len(steps) > 6 else "")
+    return f"edges that come {shown}"
+
+
+def _decisions(op: Operator) -> list[str]:
+    plan = op.plan
+    removes = {
+        "never": "no event ever leaves a slice",
+        "invert": "a late event shifts rows, which exact inverses could follow",
+        "recompute": "a late event shifts rows, and what they are in is merged again",
+    }[plan.removes]
+    kept = [t for t in op._tracks.values() if t.begins is not None]
+    partials = "slices that only passed ends part become one (cutty)" if kept else plan.partials
+    late = "slices may be cut by late events"
+    cut = "slices are cut where windows turn out to begin" if op.ordered or op._settled else late
+    splits = cut if plan.splits else "no slice is ever cut"
+    lines = [f"Storage: {'; '.join(plan.reasons)}.", f"Changes: {splits}; {removes}."]
+    return [*lines, f"Partials: {partials}."] if partials != "cutty" else lines
+
+
+def _aggregates(op: Operator) -> list[str]:
+    if not op._bounds:
+        return ["Aggregates: compiled or interpreted is decided by the types of the first batch."]
+    lines = []
+    for bound in op._bounds:
+        how = "compiled" if bound.compiled else f"interpreted: {bound.reason}"
+        lines.append(f"{bound.aggregate.output}: {how}.")
+    return lines
+
+
+def _merging(op: Operator) -> str:
+    if op.plan.store == "eager":
+        return "Merging: eager, by a tree over the slices of each key (flatfat)."
+    name = op.merger or "boundary aggregation (sba)"
+    return f"Merging: lazy, when a window closes, by {name}."
+
+
+def _costs(op: Operator) -> list[str]:
+    """What is kept now, added up from the arrays that are there."""
+    lines = []
+    for track in op._tracks.values():
+        states = sum(np.dtype(kind).itemsize for c in track.components for kind in c.algebra.dtypes)
+        unit = "rows" if track.keeps_rows else "slices"
+        lines.append(
+            f"Memory of {_title(op, track)}: {_per_key(track, track.keys)}, for {track.live} "
+            f"{unit} with states of {states} bytes."
+        )
+    if op._tracks:
+        lines.append(f"Memory of the keys: {_per_key(op._keys, len(op._keys))}.")
+    if op._waiting.batches:
+        lines.append(f"Memory of events that wait: {_per_key(op._waiting, len(op._keys))}.")
+    return lines
+
+
+def _per_key(thing: Any, keys: int) -> str:
+    size = bytes_of(thing)
+    return f"{size} bytes, {-(-size // max(keys, 1))} a key for {keys} keys"
+
+
+def bytes_of(thing: Any) -> int:
+    """The bytes of all arrays that belong to a thing, each once; Python objects are left out."""
+    known: dict[int, int] = {}
+    waiting, seen = [thing], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, np.ndarray):
+            while isinstance(one.base, np.ndarray):
+                one = one.base
+            known[id(one)] = one.nbytes
+        elif id(one) not in seen:
+            seen.add(id(one))
+            if isinstance(one, dict):
+                waiting += one.values()
+            elif isinstance(one, list | tuple):
+                waiting += one
+            elif type(one).__module__ == "pyarrow.lib":
+                known[id(one)] = getattr(one, "nbytes", 0)
+            elif type(one).__module__.startswith(("slicewise.slicing", "slicewise.columns")):
+                slots = getattr(type(one), "__slots__", ())
+                waiting += [getattr(one, name) for name in slots if hasattr(one, name)]
+                waiting += getattr(one, "__dict__", {}).values()
+    return sum(known.values())
+
+
+def _title(op: Operator, track: Track) -> str:
+    if isinstance(track, MeasureTrack):
+        return f"column {track.axis!r}"
+    titles = {
+        FreeTrack: "time",
+        SessionTrack: "time and sessions" if op.plan.combined else "sessions",
+        OrderTrack: "events in order",
+        RowTrack: "rows",
+    }
+    return titles[type(track)]

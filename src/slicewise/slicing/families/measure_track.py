@@ -1,0 +1,228 @@
+"""The track of context-free windows over an advancing column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from slicewise.aggregates.base import Bound
+from slicewise.codegen.kernel import kernel, run
+from slicewise.columns import Column
+from slicewise.limits import BEGINNING, INFINITY, REACH
+from slicewise.mergers.base import FlatMerger
+from slicewise.slicing.buffer import Batch
+from slicewise.slicing.families.free_track import FreeTrack
+from slicewise.slicing.families.tracks import Track
+from slicewise.slicing.families.triggers import Instances, collect_free, keep_from, needed_from
+from slicewise.slicing.ingest.late import Late, Verdict
+from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
+from slicewise.slicing.locate.by_row import slice_rows
+from slicewise.slicing.locate.by_time import slice_free, slice_sorted
+from slicewise.slicing.store.runs import Runs, of_keys
+from slicewise.windows import Window
+
+EXACT = 2**53  # whole numbers up to here are floats
+
+
+class MeasureTrack(FreeTrack):
+    """Context-free windows over an advancing column.
+
+    An instance closes when an event at or past its end is below the watermark. `settled` is what
+    each key has reached for good: an event that falls behind it does not advance, and `fallen`
+    marks those of the last batch. With `rows` each event is a slice of its own: aggregates depend
+    on their order, or sums of fractions such as 0.1 round, so that no edge is the same twice.
+    """
+
+    def __init__(
+        self,
+        bounds: Sequence[Bound],
+        axis: str,
+        dtype: str,
+        *,
+        rows: bool,
+        merger: type[FlatMerger] | None = None,
+        eager: bool = False,
+    ) -> None:
+        super().__init__(bounds, dtype, merger=merger, eager=eager)
+        self.axis = axis
+        self.rows = rows
+        self.settled = np.empty(0, dtype)
+        self.fallen: np.ndarray | None = None
+
+    @property
+    def keeps_rows(self) -> bool:
+        return self.rows
+
+    def cuts(self, window: Window) -> bool:
+        """Whether edges of a window can be told exactly from what is kept."""
+        whole = self.settled.dtype.kind == "i"
+        return not (whole and has_fractions(window)) and (self.rows or adds_exactly(window))
+
+    @property
+    def reach(self) -> float:
+        """How far from zero values can be told apart: floats run together after so many steps."""
+        if self.settled.dtype.kind != "f":
+            return float(REACH)
+        steps: float = min(getattr(p.window, "every", p.window.length) for p in self.windows)
+        return min(float(REACH), EXACT * steps)
+
+    def usable(self, column: Column) -> np.ndarray:
+        """Which values can be told apart from their neighbours; null and NaN are in no instance."""
+        values = column.values
+        reach = self.reach
+        if self.settled.dtype.kind == "f" and values.dtype.kind != "f":
+            reach = min(reach, EXACT)
+        usable: np.ndarray = (np.abs(values.astype(np.float64)) < reach) | (values != values)
+        return usable if column.valid is None else usable | ~column.valid
+
+    def keep_as(self, dtype: np.dtype[Any], *, rows: bool) -> None:
+        """Keep floats or rows if a window that is gone had need of them, before there is any."""
+        self.rows = self.rows or rows
+        if dtype.kind == "f" and self.settled.dtype.kind != "f":
+            self.runs = self.store.runs = Runs("f8")
+            self.settled = np.empty(0)
+            self.set_windows(self.windows)
+
+    def add(self, batch: Batch) -> None:
+        column = batch.columns[self.axis]
+        at = column.values.astype(self.runs.start.dtype, copy=False)
+        wanted = np.ones(len(batch), np.bool_) if batch.wanted is None else batch.wanted
+        if column.valid is not None:
+            wanted = wanted & column.valid
+        if at.dtype.kind == "f":
+            wanted = wanted & np.isfinite(at)
+        self._admit()
+        behind = wanted & (at < self.settled[batch.keys])
+        self.fallen = behind if behind.any() else None
+        if self.fallen is not None:
+            wanted = wanted & ~behind
+        self.store.touch(at, batch.keys)
+        if self.rows:
+            sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
+            self.take(sliced, batch)
+            self.tie_order.sort(self.runs, at, batch.times, batch.keys, sliced.slots, batch.columns)
+            return
+        chosen = at[wanted]
+        reach = (chosen.min(), chosen.max()) if len(chosen) else (at[0], at[0])
+        given = (at, reach, batch.times, batch.keys, wanted)
+        sliced = slice_free(self.runs, self.edges, *given, limited=True)
+        rest = self.take_found(sliced, replace(batch, wanted=wanted))
+        if rest is not None:
+            self._add_sorted(rest, at[wanted & (np.arange(len(batch)) >= sliced.events)])
+
+    def take_fallen(self) -> np.ndarray | None:
+        """Which events of the last batch fell behind, if any did; it is then forgotten."""
+        fallen, self.fallen = self.fallen, None
+        return fallen
+
+    def _add_sorted(self, batch: Batch, at: np.ndarray) -> None:
+        """Add events by key and in the order of the column, of which these are the values."""
+        order = np.lexsort([at, batch.keys])
+        batch, at = batch.take(order), at[order]
+        keys, times, runs = batch.keys, batch.times, self.runs
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        groups = (keys[starts], np.append(starts, len(keys)))
+        sliced = slice_sorted(runs, self.edges, at, (at.min(), at.max()), None, groups)
+        # Times need not be in the order of the column.
+        assert sliced.begins is not None
+        runs.first[sliced.born], runs.last[sliced.born] = INFINITY, BEGINNING
+        begins = sliced.begins[:-1]
+        np.minimum.at(runs.first, sliced.slots, np.minimum.reduceat(times, begins))
+        np.maximum.at(runs.last, sliced.slots, np.maximum.reduceat(times, begins))
+        self.take(sliced, batch)
+
+    def verdicts(self, late: Late) -> dict[int, Verdict]:
+        column, nothing = late.columns[self.axis], np.zeros(len(late.rows), np.bool_)
+        at = column.values[late.rows]
+        there = at == at  # null and NaN are in no instance
+        if column.valid is not None:
+            there &= column.valid[late.rows]
+        return {p.number: Verdict(nothing, there & (at >= p.since)) for p in self.windows}
+
+    def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
+        return Track.takes(self, late, verdicts)
+
+    def held(self) -> np.ndarray:
+        held = Track.held(self)
+        return held | (of_keys(self.settled, np.arange(len(held)), BEGINNING) > BEGINNING)
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        super().renumber(live, codes)
+        self.settled = of_keys(self.settled, live, BEGINNING)
+
+    def _admit(self) -> None:
+        more = len(self.runs.offset) - len(self.settled)
+        if more > 0:
+            self.settled = np.append(self.settled, np.full(more, BEGINNING, self.settled.dtype))
+
+    def beyond(self) -> Any:
+        """A value that no event has reached yet."""
+        runs = self.runs
+        places = runs.places(np.arange(runs.keys))
+        seen = [BEGINNING, *self.settled[: runs.keys].tolist()]
+        if len(places) and self.rows:
+            last = runs.start[places].max()
+            seen.append((last + 1 if last.dtype.kind == "i" else np.nextafter(last, np.inf)).item())
+        elif len(places):
+            seen.append(runs.stop[places].max().item())
+        return max(seen)
+
+    def reached(self, point: int) -> np.ndarray:
+        """For each key, the greatest start of a slice with an event below `point`."""
+        self._admit()
+        if point >= INFINITY:
+            return np.full(len(self.settled), INFINITY, self.settled.dtype)
+        reached = self.settled.copy()
+        run(reach)(point, self.runs.keys, *self._index(), reached)
+        return reached
+
+    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
+        # No instance ends before its key begins, and floats far below that count no steps.
+        runs, begun = self.runs, self.runs.size[keys] > 0
+        lows = np.zeros(len(keys), runs.start.dtype)
+        lows[begun] = runs.start[runs.offset[keys[begun]]]
+        points = (np.maximum(self.reached(low)[keys], lows), self.reached(high)[keys])
+        return collect_free(self.runs, self.free, keys, *points)
+
+    def earliest(self, places: np.ndarray) -> np.ndarray:
+        return Track.earliest(self, places)
+
+    def floors(self, keys: np.ndarray, point: int) -> np.ndarray:
+        floors: np.ndarray = self.reached(point)[keys]
+        return floors
+
+    def evict(self, point: int) -> None:
+        # What is settled decides which events count, so it may not wait for an eviction.
+        if point < INFINITY:
+            self.settled = self.reached(point)
+        Track.evict(self, point)
+
+    def needed(self, point: int) -> np.ndarray:
+        keep = self._keep()
+        least = run(needed_of_all)(self.free.arrays(), self.settled, self.runs.keys)
+        run(keep_from)(least, self.runs.keys, *self._index(), keep)
+        return keep
+
+
+@kernel
+def reach(point: int, keys: int, index: Any, pool: Any, reached: Any) -> None:
+    offset, size = index[0], index[1]
+    start, slot, first = pool[0], pool[1], pool[2]
+    for code in range(keys):
+        for place in range(offset[code] + size[code] - 1, offset[code] - 1, -1):
+            if first[slot[place]] < point:
+                reached[code] = max(reached[code], start[place])
+                break
+
+
+@kernel
+def needed_of_all(windows: Any, settled: Any, keys: int) -> Any:
+    """What `needed_from` says for each key."""
+    least = settled.copy()
+    for code in range(keys):
+        if settled[code] > BEGINNING:
+            least[code] = needed_from(windows, settled[code])
+    return least

@@ -1,0 +1,121 @@
+"""The stream slicer where rows are kept: each event is a slice of its own.
+
+They are in the order of (measure, time, arrival), whatever the order of their arrival.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slicewise.arrays.grouping import group
+from slicewise.codegen.kernel import kernel, run
+from slicewise.slicing.locate.by_time import Sliced
+from slicewise.slicing.store.runs import FREE, Runs
+
+
+def slice_rows(
+    runs: Runs, at: np.ndarray, times: np.ndarray, keys: np.ndarray, wanted: Any, arrival: int
+) -> Sliced:
+    """Make each event a slice of its own, in the order of (measure, time, arrival).
+
+    `at` is the measure, most often the time itself; `arrival` is the number of the first event.
+    """
+    rows = np.arange(len(at)) if wanted is None else np.flatnonzero(wanted)
+    slots = np.full(len(at), -1, np.int64)
+    nothing = np.empty(0, np.int64)
+    if not len(rows):
+        return Sliced(slots, nothing, (nothing, nothing))
+    chosen = times[rows]
+    present, starts, order = _ordered(chosen if at is times else at[rows], chosen, keys[rows])
+    order = rows[order]
+    if runs.cursors[FREE] < len(rows):
+        runs.grow(len(rows))
+    free = int(runs.cursors[FREE])
+    born = runs.free[free - len(rows) : free].copy()
+    runs.cursors[FREE] = free - len(rows)
+    slots[order] = born
+    runs.first[born] = runs.last[born] = times[order]
+    runs.rows[born] = 1
+    runs.arrival[born] = arrival + order
+    while run(lacks_room)(
+        present,
+        starts,
+        runs.cursors,
+        (runs.offset, runs.size, runs.room),
+        (runs.start, runs.stop, runs.slot),
+    ):
+        runs.grow(len(rows))
+    run(merge_rows)(
+        present,
+        starts,
+        at[order],
+        born,
+        (runs.offset, runs.size),
+        (runs.start, runs.slot, runs.first),
+    )
+    return Sliced(slots, born, (nothing, nothing))
+
+
+def _ordered(
+    at: np.ndarray, times: np.ndarray, keys: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The keys that occur, where the rows of each begin, and the order of the rows."""
+    present, codes = np.unique(keys, return_inverse=True)
+    if at is not times:
+        order = np.lexsort((times, at, codes))
+        starts = np.searchsorted(codes[order], np.arange(len(present) + 1))
+        return present, starts, order
+    groups = group(codes.astype(np.int64), len(present), times)
+    order = np.arange(len(times)) if groups.order is None else groups.order
+    return present, groups.starts, order
+
+
+@kernel
+def lacks_room(present: Any, starts: Any, cursors: Any, index: Any, pool: Any) -> bool:
+    """Give each run room for the rows that come; whether the pool is too small for that."""
+    offset, size, room = index
+    start, stop, slot = pool
+    for g in range(present.shape[0]):
+        k = present[g]
+        more = starts[g + 1] - starts[g]
+        if size[k] + more <= room[k]:
+            continue
+        bigger = 2 * (size[k] + more)
+        top = cursors[0]
+        if top + bigger > start.shape[0]:
+            return True
+        for i in range(size[k]):
+            start[top + i] = start[offset[k] + i]
+            slot[top + i] = slot[offset[k] + i]
+        offset[k] = top
+        room[k] = bigger
+        cursors[0] = top + bigger
+    return False
+
+
+@kernel
+def merge_rows(present: Any, starts: Any, at: Any, born: Any, index: Any, pool: Any) -> None:
+    """Merge sorted rows into the runs of their keys, from the back; ties stay in arrival order."""
+    offset, size = index
+    start, slot, first = pool
+    for g in range(present.shape[0]):
+        k = present[g]
+        new = starts[g + 1] - 1
+        old = offset[k] + size[k] - 1
+        to = old + starts[g + 1] - starts[g]
+        size[k] += starts[g + 1] - starts[g]
+        while new >= starts[g]:
+            if old >= offset[k] and (
+                start[old] > at[new]
+                or (start[old] == at[new] and first[slot[old]] > first[born[new]])
+            ):
+                start[to] = start[old]
+                slot[to] = slot[old]
+                old -= 1
+            else:
+                start[to] = at[new]
+                slot[to] = born[new]
+                new -= 1
+            to -= 1

@@ -1,0 +1,198 @@
+"""Going on from a snapshot with other windows, aggregates or lateness.
+
+Windows of the same name and definition go on; others of the snapshot are forgotten, and new ones
+begin as if they were added while running. An aggregate that the snapshot does not know has seen
+none of the events before: its result is null for instances that hold any of them, and may be for
+those that begin before the newest of them. Lateness may change; what was too late before stays so.
+Windows that need rows with lateness and none without keep theirs at zero or above it. Keys, the
+time column and the way of emission may not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slicewise.aggregates.base import Component, place_of
+from slicewise.errors import SnapshotError
+from slicewise.limits import BEGINNING
+from slicewise.slicing.families.tracks import Placed
+from slicewise.slicing.operator import Operator
+from slicewise.slicing.state.blob import BlobReader
+from slicewise.slicing.state.checks import check_header, reading
+from slicewise.slicing.state.describe import modules_of, same_window, window_described
+from slicewise.slicing.state.snapshot import (
+    COUNTERS,
+    _component_said,
+    _get_progress,
+    _get_states,
+    _get_track,
+    _get_types,
+    _place_said,
+    combined_of,
+    get_events,
+    say_times,
+)
+from slicewise.slicing.store.states import Store, fill_identity
+from slicewise.windows import Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What must be as it was.
+FIXED = ("by", "time", "unit", "emit", "ordered")
+
+
+def resume(op: Operator, blob: bytes, types: Mapping[str, pa.DataType]) -> Operator:
+    """Let a fresh operator go on from the snapshot of one that had other windows or aggregates.
+
+    `types` are those of all columns that it reads. The snapshot is one that this program wrote, in
+    a checkpoint of its own; where windows or aggregates are one's own, so that states may have been
+    pickled, it is as trusted as they are.
+    """
+    with reading():
+        modules = modules_of(op.windows, op.aggs)
+        source = BlobReader(blob, trusted=bool(modules))
+        source.modules = modules
+        check_header(source.header)
+        return _resumed(op, source, types)
+
+
+def _resumed(op: Operator, source: BlobReader, types: Mapping[str, pa.DataType]) -> Operator:
+    header = source.header
+    _check(op, header)
+    wanted = op.windows
+    op._windows = [p for one in header["windows"] if (p := _continued(one, wanted))]
+    op._taken = {placed.window.name for placed in op._windows}
+    for name in COUNTERS:
+        setattr(op, name, header["counters"][name])
+    op._combined, op._apart = combined_of(header), header.get("apart", False)
+    if op._windows:
+        op._replan()
+    _get_progress(op, source)
+    before = op.lateness
+    op.lateness = header["lateness"]
+    op._floor = op._horizon(op.watermark)
+    op.lateness = before
+    for one in header["windows"]:
+        if one["number"] not in {placed.number for placed in op._windows}:
+            op._emitted.forget(one["number"])
+    if header["types"] is not None:
+        _get_types(op, header["types"], source, types)
+        _get_tracks(op, source)
+        get_events(op, source)
+        say_times(op, header)
+    for window in wanted:
+        if window.name not in op._taken:
+            op.add_window(window)
+    _share_since(op)
+    if op.emit == "final":
+        # With less lateness than before, what lies between is due with the next watermark.
+        op.watermark = min(op.watermark, op._floor + op.lateness)
+        op._answered = min(op._answered, op.watermark)
+    return op
+
+
+def _check(op: Operator, header: dict[str, Any]) -> None:
+    now = {"by": op.by[0] if op._by_one else list(op.by)}
+    now |= {name: getattr(op, name) for name in FIXED[1:]}
+    differing = [
+        f"`{name}` was {header[name]!r} and is {now[name]!r}"
+        for name in FIXED
+        if header.get(name, now[name]) != now[name]
+    ]
+    if differing:
+        raise SnapshotError(
+            f"The snapshot is of another operator: {'; '.join(differing)}. Give the same as "
+            "before, or begin anew."
+        )
+
+
+def _continued(one: dict[str, Any], wanted: list[Window]) -> Placed | None:
+    """The window of a snapshot that goes on, if it is among those wanted."""
+    for window in wanted:
+        if same_window(one["window"], window_described(window)):
+            return Placed(one["number"], window, one["since"])
+    return None
+
+
+def _get_tracks(op: Operator, source: BlobReader) -> None:
+    nodes = {str(node["place"]): node for node in source.header["tracks"]}
+    # An event that is not yet seen decides from when on a new aggregate knows everything.
+    since = max(op._newest + 1, op.watermark)
+    for place, track in op._tracks.items():
+        node = nodes.get(str(_place_said(place)))
+        if node is None or node["kind"] != type(track).__name__:
+            shown = ", ".join(repr(placed.window.name) for placed in track.windows)
+            raise SnapshotError(
+                f"With these aggregates and this lateness the windows {shown} need rows, or need "
+                "them no longer, and the snapshot keeps them the other way. Leave the lateness and "
+                "the aggregates whose order of events matters as they were, or begin anew."
+            )
+
+        def get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
+            _get_store(store, node, count, source, since)
+
+        _get_track(track, node, len(op._keys), source, get_store)
+
+
+def _get_store(store: Store, node: Any, count: int, source: BlobReader, since: int) -> None:
+    """The states of components that the snapshot knows; the others have seen no event."""
+    store.combines = node["combines"]
+    saved = node["components"]
+    wanted = dict.fromkeys(c for bound in store.bounds for c in bound.components)
+    found = {component: _find(component, saved) for component in wanted}
+    new = {small for c in wanted if not found[c] for small, _ in c.provides}
+    old = {small for c in wanted if found[c] for small, _ in c.provides}
+    # One that is known is not read from one that is not.
+    store.components = [c for c in wanted if c not in old and not (c in new and found[c] is None)]
+    store.states = [None] * len(store.components)
+    unknown = set()
+    for number, component in enumerate(store.components):
+        place = found[component]
+        if place is None:
+            unknown.add(number)
+            states = store.states[number] = component.algebra.new(store.runs.slots)
+            every = np.arange(store.runs.slots, dtype=np.int64)
+            fill_identity.specialise(component.algebra)(states, every)
+        else:
+            _get_states(store, number, saved[place[0]], count, source, place[1])
+    known_since = {int(number): time for number, time in node["since"].items()}
+    outputs = dict(enumerate(node["outputs"]))
+    store.since = {}
+    for number, bound in enumerate(store.bounds):
+        if any(place_of(c, store.components)[0] in unknown for c in bound.components):
+            store.since[number] = since
+        for before, time in known_since.items():
+            if outputs.get(before) == bound.aggregate.output:
+                store.since[number] = max(store.since.get(number, time), time)
+
+
+def _share_since(op: Operator) -> None:
+    """Let new tracks know from when on aggregates know everything: waiting events come to them."""
+    stores = [track.store for track in op._tracks.values()]
+    numbers = {number for store in stores for number in store.since}
+    shared = {n: max(store.since.get(n, BEGINNING) for store in stores) for n in numbers}
+    for store in stores:
+        store.since = dict(shared)
+
+
+def _find(component: Component, saved: list[Any]) -> tuple[int, list[int] | None] | None:
+    """Which of the saved components has the states of this one, and in which fields if not all."""
+    said = _component_said(component)
+    for number, node in enumerate(saved):
+        if all(node[name] == said[name] for name in said):
+            return number, None
+        if node["algebra"] == said["algebra"] and node["inputs"] == said["inputs"]:
+            raise SnapshotError(
+                f"The states of {said['algebra']} were {' '.join(node['dtypes'])} and are now "
+                f"{' '.join(said['dtypes'])}: its code or the types of its columns have changed. "
+                "Give the aggregate another name to begin anew with it, or go on with the old code."
+            )
+    for number, node in enumerate(saved):
+        for small, fields in node["provides"]:
+            if all(small[name] == said[name] for name in said) and node["fields"] is not None:
+                return number, fields
+    return None

@@ -1,0 +1,412 @@
+"""Slices of many keys, kept by time: edges of context-free windows are the same for all keys.
+
+A band holds the slices of all keys between two edges, as lists of (key, rows, state) in the order
+of keys. A batch is put in the order of (band, key) and adds a list to each band that it touches; a
+list that is not much smaller than the one before it is merged with it, so that a band has few
+lists and a small batch costs little. Everything is read from the front to the back: where there
+are a million keys, a look at each key's own run would cost several cache misses a slice.
+
+Source:  the lists of a band are a logarithmic method, doi:10.1016/0196-6774(80)90015-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slicewise.aggregates.base import Component, States, read, taken
+from slicewise.codegen.kernel import run
+from slicewise.columns import Column
+from slicewise.limits import INFINITY
+from slicewise.slicing.buffer import order_of
+from slicewise.slicing.locate.by_time import Edges, bounds_for
+from slicewise.slicing.store.band_kernels import (
+    count_slots,
+    into_bands,
+    mark_heads,
+    merge_codes,
+    merge_states,
+    number_slots,
+    pack,
+)
+from slicewise.slicing.store.runs import Runs
+from slicewise.slicing.store.states import (
+    ROWS,
+    Refused,
+    Store,
+    add_apart,
+    add_events,
+    fill_identity,
+)
+
+MOST_AT_ONCE = 1 << 18  # events that are put in order together
+BAND_BITS = 12  # no more bands than this in one go
+# A band costs some microseconds whatever it holds, so there must not be many with little in them.
+FEW_BANDS, FULL_BAND = 64, 64
+# Slices are counted, not sorted, where there are at most so many places for each event.
+PLACES_PER_EVENT = 2
+
+Range = tuple[int, int]
+
+
+class Pool:
+    """Slices in flat arrays: keys, rows and states. Lists of them are ranges of places.
+
+    `states` has the arrays of each component, or `None` where a count is that of the rows.
+    """
+
+    def __init__(self, components: Sequence[Component]) -> None:
+        self.components = list(components)
+        self.codes = np.empty(0, np.int32)
+        self.rows = np.empty(0, np.int64)
+        self.states: list[States | None] = [
+            None if c.algebra == ROWS.algebra else c.algebra.new(0) for c in components
+        ]
+        self.top = 0
+
+    def part(self, number: int) -> None:
+        """Give a component states of its own: its counts are no longer those of the rows."""
+        if self.states[number] is None:
+            self.states[number] = (self.rows.copy(),)
+
+    def reserve(self, places: int, lists: Sequence[list[Range]]) -> None:
+        """Make room at the end for slices; what is in none of the lists is forgotten."""
+        if self.top + places <= len(self.codes):
+            return
+        ranges = sorted(
+            (*place, k, n) for k, of_band in enumerate(lists) for n, place in enumerate(of_band)
+        )
+        live = sum(end - begin for begin, end, _, _ in ranges)
+        size = len(self.codes)
+        if 2 * (live + places) > size:
+            size = 3 * (live + places)
+        old = self._arrays()
+        new = old if size == len(self.codes) else [np.empty(size, a.dtype) for a in old]
+        self.top = 0
+        for begin, end, k, n in ranges:
+            lists[k][n] = (self.top, self.top + end - begin)
+            for source, target in zip(old, new, strict=True):
+                target[self.top : self.top + end - begin] = source[begin:end]
+            self.top += end - begin
+        self._set(new)
+
+    def _arrays(self) -> list[np.ndarray]:
+        return [self.codes, self.rows, *(a for S in self.states if S is not None for a in S)]
+
+    def _set(self, arrays: list[np.ndarray]) -> None:
+        self.codes, self.rows, *rest = arrays
+        fields = iter(rest)
+        self.states = [None if S is None else tuple(next(fields) for _ in S) for S in self.states]
+
+
+class Bands:
+    """The slices of all keys by time.
+
+    `starts` and `stops` are the bounds of bands in order, the first `count` of them, and `lists`
+    the ranges of the pool where their slices are, each in the order of keys. A band may reach into
+    the next one where windows were added or removed: an instance holds the bands that start in it.
+    """
+
+    def __init__(
+        self,
+        components: Sequence[Component],
+        dtype: np.dtype[Any],
+        own: Collection[Component] = (),
+    ) -> None:
+        self.components = list(components)
+        self.own = own  # components of the user's own, which may raise errors
+        self.refused: Refused = {}  # events of the last batch that did
+        self.pool = Pool(components)
+        self.starts, self.stops = np.zeros(0, dtype), np.zeros(0, dtype)
+        self.lists: list[list[Range]] = []
+        self.line = Runs(dtype.str)  # the bands as the run of one key, for who lists instances
+        self.keys = 0
+        self.combines = 0
+        self.scratch: dict[str, np.ndarray] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self.lists)
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many slices there are in each band; of one key there may be one in each list."""
+        return [sum(end - begin for begin, end in ranges) for ranges in self.lists]
+
+    @property
+    def live(self) -> int:
+        """How many slices are kept."""
+        return sum(self.sizes)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether there are many bands with few slices each."""
+        return self.count > FEW_BANDS and self.live < FULL_BAND * self.count
+
+    def borrow(self, name: str, size: int, dtype: Any) -> np.ndarray:
+        """An array for the time of one call: fresh memory would cost page faults."""
+        known = self.scratch.get(name)
+        if known is None or len(known) < size:
+            known = self.scratch[name] = np.empty(size + size // 4, dtype)
+        return known[:size]
+
+    # Events.
+
+    def add(
+        self,
+        edges: Edges,
+        times: np.ndarray,
+        reach: tuple[int, int],
+        keys: np.ndarray,
+        wanted: np.ndarray | None,
+        columns: Mapping[str, Column],
+    ) -> int:
+        """Add events to their slices; how many were added before bands became too many."""
+        size = len(times)
+        inputs: list[Any] = []
+        for number, component in enumerate(self.components):
+            valid = taken(component, columns)
+            if component.algebra == ROWS.algebra and valid is not None:
+                self.pool.part(number)
+            inputs.append(
+                None if self.pool.states[number] is None else read(component, columns, size)
+            )
+        bounds = bounds_for(edges, reach, size)
+        if size <= MOST_AT_ONCE:
+            return size if self._add(bounds, times, keys, wanted, inputs, 0) else 0
+        for begin in range(0, size, MOST_AT_ONCE):
+            rows = slice(begin, min(begin + MOST_AT_ONCE, size))
+            some = None if wanted is None else wanted[rows]
+            part = [None if g is None else _part_of(g, rows) for g in inputs]
+            if not self._add(bounds, times[rows], keys[rows], some, part, begin):
+                return begin
+        return size
+
+    def _add(
+        self,
+        bounds: tuple[np.ndarray, ...],
+        times: np.ndarray,
+        keys: np.ndarray,
+        wanted: np.ndarray | None,
+        inputs: Sequence[Any],
+        first: int,
+    ) -> bool:
+        """Add the events of a batch from row `first` on, all of these or none."""
+        size = len(times)
+        of_each = self.borrow("bands", size, np.int64)
+        places = self._find(bounds, times, wanted, of_each)
+        if places is None:
+            return False
+        pool, count = self.pool, self.count
+        pool.reserve(size, self.lists)
+        top = pool.top
+        slots = self.borrow("slots", size, np.int64)
+        ends = np.zeros(count, np.int64)
+        out = (top, slots, pool.codes, pool.rows, ends)
+        if count * self.keys <= PLACES_PER_EVENT * size:
+            table = np.zeros(count * self.keys, np.int32)
+            run(count_slots)(of_each, places, keys, self.keys, table, *out)
+        else:
+            # A number holds band, key and row, and is sorted as such.
+            packed = self.borrow("packed", size, np.int64)
+            bits = (max(self.keys - 1, 1).bit_length(), size.bit_length())
+            found = run(pack)(of_each, places, keys, bits, slots, packed)
+            packed = packed[:found]
+            packed.sort()
+            run(number_slots)(packed, bits, *out)
+        pool.top = int(ends.max(initial=top))
+        self._fill(inputs, slots, top, first)
+        self.combines += int(np.count_nonzero(of_each >= 0)) - (pool.top - top)
+        begin = top
+        touched = []
+        for band, end in enumerate(ends.tolist()):
+            if end > begin:
+                self.lists[band].append((begin, end))
+                touched.append(self.lists[band])
+                begin = end
+        for ranges in touched:
+            self._settle(ranges)
+        return True
+
+    def _find(
+        self,
+        bounds: tuple[np.ndarray, ...],
+        times: np.ndarray,
+        wanted: np.ndarray | None,
+        of_each: np.ndarray,
+    ) -> np.ndarray | None:
+        """The band of each event, by a number of its own, and where the bands of numbers are.
+
+        `None` when there are too many of them.
+        """
+        before = self.count
+        room = min(before + max(FEW_BANDS, len(times) // FULL_BAND), 1 << BAND_BITS)
+        if before >= room:
+            return None
+        starts, stops = np.empty(room, self.starts.dtype), np.empty(room, self.stops.dtype)
+        starts[:before], stops[:before] = self.starts[:before], self.stops[:before]
+        ids = np.arange(room)
+        count = run(into_bands)(times, wanted, bounds, before, starts, stops, ids, of_each)
+        if count < 0:
+            return None
+        self.starts, self.stops = starts, stops
+        known = self.lists
+        self.lists = [known[k] if k < before else [] for k in ids[:count].tolist()]
+        places = np.empty(count, np.int64)
+        places[ids[:count]] = np.arange(count)
+        return places
+
+    def _fill(self, inputs: Sequence[Any], slots: np.ndarray, top: int, first: int) -> None:
+        """Add events from row `first` on to the states of slices that are new."""
+        born = np.arange(top, self.pool.top)
+        for component, given, S in zip(self.components, inputs, self.pool.states, strict=True):
+            if given is None or S is None:
+                continue
+            fill_identity.specialise(component.algebra)(S, born)
+            try:
+                add_events.specialise(component.algebra)(*given, slots, S)
+            except Exception:
+                if component not in self.own:
+                    raise
+                X, valid = given
+                fill_identity.specialise(component.algebra)(S, born)
+                self.refused |= add_apart(component.algebra, X, valid, slots, S, first)
+
+    def _settle(self, ranges: list[Range], most: int = 2) -> None:
+        """Merge the last lists as long as they are not much smaller than those before them."""
+        while len(ranges) > 1:
+            newer, older = ranges[-1], ranges[-2]
+            if most * (newer[1] - newer[0]) < older[1] - older[0]:
+                return
+            room = newer[1] - newer[0] + older[1] - older[0]
+            self.pool.reserve(room, self.lists)
+            try:
+                merged = self._merged(ranges[-2], ranges[-1], room)
+            except Exception:
+                if self.own:
+                    return  # they are merged when an instance closes, and that says why not
+                raise
+            ranges[-2:] = [merged]
+
+    def _merged(self, older: Range, newer: Range, room: int) -> Range:
+        pool, top = self.pool, self.pool.top
+        left, right = self.borrow("left", room, np.int64), self.borrow("right", room, np.int64)
+        size = run(merge_codes)(pool.codes, pool.rows, older, newer, top, left, right)
+        for component, S in zip(self.components, pool.states, strict=True):
+            if S is not None:
+                where = (left[:size], right[:size])
+                merge_states.specialise(component.algebra)(S, *where, top)
+        self.combines += room - size
+        pool.top = top + size
+        return top, top + size
+
+    # Letting go.
+
+    def evict(self, least: Any) -> None:
+        """Drop the bands that start before `least`."""
+        gone = int(self.starts[: self.count].searchsorted(least))
+        if gone:
+            self._keep(np.arange(gone, self.count), self.lists[gone:])
+
+    def fuse(self, begins: Edges, point: Any) -> None:
+        """Make one of neighbours that only ends of windows up to `point` part."""
+        count = self.count
+        heads = np.ones(count, np.bool_)
+        if count > 1:
+            bounds = (begins.none, begins.steps, begins.phases, begins.singles)
+            run(mark_heads)(self.starts[:count], self.stops[:count], point, bounds, heads)
+        if heads.all():
+            return
+        head = 0
+        for band in range(1, count):
+            if heads[band]:
+                head = band
+                continue
+            while self.lists[band]:
+                self.lists[head].append(self.lists[band].pop(0))
+                self._settle(self.lists[head])
+        places = np.flatnonzero(heads)
+        self._keep(places, [self.lists[k] for k in places.tolist()])
+
+    def _keep(self, places: np.ndarray, lists: list[list[Range]]) -> None:
+        self.starts, self.stops = self.starts[places], self.stops[places]
+        self.lists = lists
+
+    def held(self) -> np.ndarray:
+        """By code, the keys that have slices."""
+        held = np.zeros(self.keys, np.bool_)
+        for begin, end in (place for ranges in self.lists for place in ranges):
+            held[self.pool.codes[begin:end]] = True
+        return held
+
+    def renumber(self, keys: int, codes: np.ndarray) -> None:
+        """Give the `keys` that are left their new codes, which are in the same order."""
+        pool = self.pool
+        for begin, end in (place for ranges in self.lists for place in ranges):
+            pool.codes[begin:end] = codes[pool.codes[begin:end]]
+        self.keys = keys
+
+    # From runs and back.
+
+    @staticmethod
+    def of_runs(runs: Runs, kept: Store) -> Bands:
+        """The slices of runs, by time."""
+        bands = Bands(kept.components, runs.start.dtype, kept.own)
+        bands.keys = runs.keys
+        every = np.arange(runs.keys)
+        places = runs.places(every)
+        if not len(places):
+            return bands
+        codes = np.repeat(every, runs.size[: runs.keys])
+        order = order_of([runs.start[places], codes])
+        places, codes = places[order], codes[order]
+        slots, starts = runs.slot[places], runs.start[places]
+        pool = bands.pool
+        pool.codes, pool.rows, pool.top = codes.astype(np.int32), runs.rows[slots], len(codes)
+        pool.states = [None if S is None else tuple(a[slots] for a in S) for S in kept.states]
+        # A key may have slices of one start, parted when a window was added: the later ones go to
+        # another list.
+        bands.starts = np.unique(starts)
+        bands.stops = np.full(len(bands.starts), INFINITY, bands.starts.dtype)
+        number = bands.starts.searchsorted(starts)
+        np.minimum.at(bands.stops, number, runs.stop[places])
+        cuts = np.append(True, (starts[1:] != starts[:-1]) | (codes[1:] == codes[:-1]))
+        begins = np.flatnonzero(cuts).tolist()
+        bands.lists = [[] for _ in bands.starts]
+        for begin, end in zip(begins, [*begins[1:], len(starts)], strict=True):
+            bands.lists[number[begin]].append((begin, end))
+        return bands
+
+    def fill_runs(self, runs: Runs, kept: Store) -> None:
+        """Give the slices to empty runs and their store, by key."""
+        pool = self.pool
+        size = np.zeros(self.keys, np.int64)
+        for ranges in self.lists:
+            self._settle(ranges, most=pool.top + 1)
+            for begin, end in ranges:
+                size[pool.codes[begin:end]] += 1
+        pool = self.pool
+        runs.lay_out(size)
+        next_place = runs.offset.copy()
+        kept.states = [
+            None if S is None else c.algebra.new(runs.slots)
+            for c, S in zip(self.components, pool.states, strict=True)
+        ]
+        for band, ranges in enumerate(self.lists):
+            for begin, end in ranges:
+                codes = pool.codes[begin:end]
+                places = next_place[codes]
+                next_place[codes] += 1
+                runs.start[places], runs.stop[places] = self.starts[band], self.stops[band]
+                runs.rows[places] = pool.rows[begin:end]
+                for S, T in zip(pool.states, kept.states, strict=True):
+                    for source, target in zip(S or (), T or (), strict=True):
+                        target[places] = source[begin:end]
+
+
+def _part_of(given: Any, rows: slice) -> Any:
+    """The inputs of some events."""
+    arrays, valid = given
+    return tuple(array[rows] for array in arrays), None if valid is None else valid[rows]

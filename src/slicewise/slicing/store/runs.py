@@ -1,0 +1,332 @@
+"""Sorted runs of slices, one per key: the order in which the aggregate store is read.
+
+A run is a piece of one shared pool, with room to grow at its end; a run that is full moves to the
+end of the pool and doubles. Each place of a run names a slot, where the slice itself is kept, so
+that inserting into the middle of a run moves three numbers per slice and no state. A late event
+finds its slice by search; an event in order looks at the last slice only.
+
+Where many slices go into the middle, those behind them move once and not for each: a run may have
+a hole, which goes from slice to slice with the events of a sorted batch and is mended at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from slicewise.arrays.searches import last_at_most
+from slicewise.codegen.kernel import inlined, kernel, run
+
+SMALLEST = 4  # places in a new run
+EMPTY = -1
+
+# Cursors of a pool: the end of its used part, free slots, slots made, merges noted, and how many
+# slices may still be moved before whoever makes places in the middle has to stop.
+TOP, FREE, BORN, MERGED, MOVES = 0, 1, 2, 3, 4
+
+
+class Runs:
+    """The runs of all keys and the slots of their slices.
+
+    `offset`, `size` and `room` describe the run of each key, `base` counts what was evicted from
+    its front. A place has `start` and `stop`, the bounds of its slice in the slicing measure, and
+    its `slot`. A slot has the first and last event time, the number of rows, and the arrival
+    number of its oldest event.
+    """
+
+    def __init__(self, dtype: str = "i8") -> None:
+        self.keys = 0
+        self.offset, self.size, self.room, self.base = (np.zeros(8, np.int64) for _ in range(4))
+        self.start, self.stop = np.zeros(64, dtype), np.zeros(64, dtype)
+        self.slot = np.zeros(64, np.int64)
+        self.first, self.last, self.rows, self.arrival = (np.zeros(64, np.int64) for _ in range(4))
+        self.free = np.arange(63, -1, -1, dtype=np.int64)
+        self.cursors = np.array([0, 64, 0, 0, 0], np.int64)
+        self._scratch = np.empty((4, 0), np.int64)
+        self.listed = 0  # how many instances were found the last time
+
+    @property
+    def slots(self) -> int:
+        return len(self.rows)
+
+    @property
+    def live(self) -> int:
+        """How many slices are kept."""
+        return self.slots - int(self.cursors[FREE])
+
+    def copied(self) -> Runs:
+        """The same runs in arrays of their own."""
+        other = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(other, name, value.copy())
+        return other
+
+    def places(self, keys: np.ndarray) -> np.ndarray:
+        """All places of the runs of these keys, one run after the other."""
+        size = self.size[keys]
+        first: np.ndarray = np.repeat(self.offset[keys] - size.cumsum() + size, size)
+        return first + np.arange(len(first))
+
+    def scratch(self, size: int) -> np.ndarray:
+        """Four arrays of `size` for the time of one call; fresh memory would cost page faults."""
+        if self._scratch.shape[1] < size:
+            self._scratch = np.empty((4, size), np.int64)
+        return self._scratch[:, :size]
+
+    def admit(self, keys: int) -> None:
+        """Make room for key codes below `keys`."""
+        if keys > len(self.offset):
+            more = max(keys, 2 * len(self.offset)) - len(self.offset)
+            for name in ("offset", "size", "room", "base"):
+                array = getattr(self, name)
+                setattr(self, name, np.concatenate([array, np.zeros(more, np.int64)]))
+        self.keys = max(self.keys, keys)
+
+    def renumber(self, live: np.ndarray) -> None:
+        """Go on with the runs of these keys alone, in this order; those of the others are empty."""
+        for name in ("offset", "size", "room", "base"):
+            setattr(self, name, of_keys(getattr(self, name), live))
+        self.keys = len(live)
+
+    def grow(self, places: int) -> None:
+        """Make room for at least `places` more slices, in slots and in the pool."""
+        free = int(self.cursors[FREE])
+        if free < places:
+            more = max(places, self.slots)
+            made = np.arange(self.slots + more - 1, self.slots - 1, -1, dtype=np.int64)
+            self.free = np.concatenate([made, self.free])  # room for every slot to be free
+            self.cursors[FREE] = free + more
+            for name in ("first", "last", "rows", "arrival"):
+                setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more, np.int64)]))
+        self._repack(places)
+
+    def _repack(self, places: int) -> None:
+        """Move all runs to the front of a new pool with room for growth behind them."""
+        used = int(self.size[: self.keys].sum())
+        # Runs take at most twice their size now, and each may move once and double.
+        pool = 4 * used + 4 * places + SMALLEST * min(self.keys, 4 * places) + 64
+        start, stop = np.empty(pool, self.start.dtype), np.empty(pool, self.stop.dtype)
+        slot = np.empty(pool, np.int64)
+        old = (self.start, self.stop, self.slot)
+        self.cursors[TOP] = run(repack)(
+            self.keys, self.offset, self.size, self.room, old, (start, stop, slot)
+        )
+        self.start, self.stop, self.slot = start, stop, slot
+
+    def lay_out(self, size: np.ndarray) -> None:
+        """Make room for runs of these sizes and nothing else, each slice in a slot like its place.
+
+        The caller fills in the slices.
+        """
+        keys, count = len(size), int(size.sum())
+        self.admit(keys)
+        self.size[:keys] = self.room[:keys] = size
+        self.offset[:keys] = np.cumsum(size) - size
+        places = max(64, count)
+        self.start, self.stop = (
+            np.zeros(places, self.start.dtype),
+            np.zeros(places, self.stop.dtype),
+        )
+        self.slot = np.arange(places)
+        self.first, self.last, self.rows, self.arrival = (
+            np.zeros(places, np.int64) for _ in range(4)
+        )
+        self.free = np.arange(places - 1, -1, -1)
+        self.cursors = np.array([count, places - count, 0, 0, 0], np.int64)
+
+    def evict(self, keep: np.ndarray, keys: np.ndarray | None = None) -> np.ndarray:
+        """Drop the places before `keep[key]` of each run; returns the slots that became free.
+
+        With `keys`, `keep` has one place for each of these, and other runs stay as they are.
+        """
+        freed = np.empty(self.live, np.int64)
+        runs = (self.offset, self.size, self.room, self.base)
+        if keys is None:
+            count = run(drop_before)(self.keys, *runs, self.slot, keep, freed)
+        else:
+            some = [array[keys] for array in runs]
+            count = run(drop_before)(len(keys), *some, self.slot, keep, freed)
+            for array, changed in zip(runs, some, strict=True):
+                array[keys] = changed
+        self.release(freed[:count])
+        return freed[:count]
+
+    def remember(self) -> Callable[[], None]:
+        """Gives the slices, as they are now, back to the runs; slots that were let go stay so."""
+        before = {
+            name: getattr(self, name).copy()
+            for name in ("size", "start", "stop", "slot", "first", "last", "rows")
+        }
+
+        def undo() -> None:
+            for name, array in before.items():
+                setattr(self, name, array)
+
+        return undo
+
+    def release(self, slots: np.ndarray) -> None:
+        """Give slots back."""
+        free = int(self.cursors[FREE])
+        self.free[free : free + len(slots)] = slots
+        self.cursors[FREE] = free + len(slots)
+
+
+def of_keys(values: np.ndarray, live: np.ndarray, missing: int = 0) -> np.ndarray:
+    """The values of some keys; arrays may lag behind the keys that there are."""
+    found = np.full(len(live), missing, values.dtype)
+    known = live < len(values)
+    found[known] = values[live[known]]
+    return found
+
+
+@kernel
+def repack(keys: int, offset: Any, size: Any, room: Any, old: Any, new: Any) -> int:
+    top = 0
+    for k in range(keys):
+        n = size[k]
+        if n == 0:
+            room[k] = 0
+            offset[k] = top
+            continue
+        a = offset[k]
+        for i in range(n):
+            new[0][top + i] = old[0][a + i]
+            new[1][top + i] = old[1][a + i]
+            new[2][top + i] = old[2][a + i]
+        offset[k] = top
+        room[k] = n + n // 4 + 1
+        top += room[k]
+    return top
+
+
+@kernel
+def drop_before(
+    keys: int, offset: Any, size: Any, room: Any, base: Any, slot: Any, keep: Any, freed: Any
+) -> int:
+    count = 0
+    for k in range(keys):
+        gone = min(keep[k], offset[k] + size[k]) - offset[k]
+        if gone <= 0:
+            continue
+        for i in range(offset[k], offset[k] + gone):
+            freed[count] = slot[i]
+            count += 1
+        offset[k] += gone
+        size[k] -= gone
+        room[k] -= gone
+        base[k] += gone
+    return count
+
+
+@kernel
+def open_place(
+    k: int, at: int, hole: int, more: int, cursors: Any, index: Any, pool: Any, free: Any
+) -> Any:
+    """Make a place at `at` in the run of `k`; -1 when there is no room, or no moves are left.
+
+    `hole` places at `at` are empty. If there are none what follows moves, by up to `more` places
+    further than it has to. `index` is (offset, size, room), `pool` is (start, stop, slot). Returns
+    the place, whose slot is new, and how large the hole behind it is; the caller fills in the rest.
+    """
+    offset, size, room = index
+    start, stop, slot = pool
+    if cursors[1] == 0:
+        return -1, hole
+    if hole == 0:
+        n, position = size[k], at - offset[k]
+        if position < n and cursors[4] < 0:
+            return -1, 0
+        if n == room[k]:
+            bigger = max(SMALLEST, 2 * n)
+            top = cursors[0]
+            if top + bigger > start.shape[0]:
+                return -1, 0
+            move_places(offset[k], offset[k] + n, top - offset[k], pool)
+            offset[k] = top
+            room[k] = bigger
+            cursors[0] = top + bigger
+        at, end = offset[k] + position, offset[k] + n
+        hole = 1
+        if at < end:
+            hole += min(more, room[k] - n - 1)
+            move_places(at, end, hole, pool)
+            cursors[4] -= end - at
+    size[k] += 1
+    cursors[1] -= 1
+    slot[at] = free[cursors[1]]
+    return at, hole - 1
+
+
+@kernel
+def move_places(begin: int, end: int, by: int, pool: Any) -> None:
+    """Move places to the right, or to the left where `by` is negative."""
+    start, stop, slot = pool
+    if by > 0:
+        for i in range(end - 1, begin - 1, -1):
+            start[i + by] = start[i]
+            stop[i + by] = stop[i]
+            slot[i + by] = slot[i]
+    else:
+        for i in range(begin, end):
+            start[i + by] = start[i]
+            stop[i + by] = stop[i]
+            slot[i + by] = slot[i]
+
+
+@inlined
+def join_places(
+    k: int, place: int, after: int, pool: Any, cells: Any, touched: Any, older: Any, newer: Any,
+    count: int,
+) -> int:  # fmt: skip
+    """Let the slice at `place` of `k` take in the one at `after`; their states follow.
+
+    The pair of slots is noted as number `count`, and `touched` gets the least measure that this
+    changes. Returns how many pairs there are.
+    """
+    start, stop, slot = pool
+    first, last, rows = cells
+    there, gone = slot[place], slot[after]
+    older[count] = there
+    newer[count] = gone
+    if touched is not None:
+        touched[k] = min(touched[k], start[place])
+    stop[place] = stop[after]
+    first[there] = min(first[there], first[gone])
+    last[there] = max(last[there], last[gone])
+    rows[there] += rows[gone]
+    return count + 1
+
+
+@kernel
+def mend(k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> None:
+    """Close the hole at `at` in the run of `k`."""
+    end = index[0][k] + index[1][k]
+    if hole > 0:
+        move_places(at + hole, end + hole, -hole, pool)
+        cursors[4] -= end - at
+
+
+@inlined
+def seek(t: Any, k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> Any:
+    """The place behind all slices of `k` that begin at or before `t`, and the hole that is there.
+
+    A hole at `at` comes along, or is mended if `t` is before it.
+    """
+    start, stop, slot = pool
+    low = index[0][k]
+    end = low + index[1][k]  # without the hole
+    if hole > 0 and (at == low or start[at - 1] <= t):
+        while at < end and start[at + hole] <= t:
+            start[at] = start[at + hole]
+            stop[at] = stop[at + hole]
+            slot[at] = slot[at + hole]
+            at += 1
+        return at, hole
+    mend(k, at, hole, cursors, index, pool)
+    if low == end or t >= start[end - 1]:
+        return end, 0
+    return last_at_most(start, low, end - 1, t) + 1, 0

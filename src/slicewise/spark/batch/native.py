@@ -1,0 +1,149 @@
+"""Slices that Spark computes itself: generated code, with a combine before the shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from slicewise.aggregates import components as parts
+from slicewise.aggregates.base import Bound, Component, place_of
+from slicewise.aggregates.extremes import largest, smallest
+from slicewise.columns import storage
+from slicewise.slicing.ingest.reach import reach_of
+from slicewise.slicing.locate.by_time import Edges
+from slicewise.spark.frames import Frame, col, microseconds, within_reach
+from slicewise.spark.states import SLICE, key_names, state_names
+from slicewise.windows import Fixed, Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+# An expression with more progressions of edges than this is slower than Python.
+PROGRESSIONS = 32
+
+
+def fields(
+    component: Component, types: dict[str, pa.DataType], at: Callable[[str], Column] = col
+) -> list[Column] | None:
+    """Spark's aggregates for the fields of a component's state; `None` if it has none of them.
+
+    `at` finds a column by its name. A field is null where no event of the slice has a value.
+    """
+    from pyspark.sql import functions as F
+
+    if component == parts.rows():
+        return [F.count(F.lit(1))]
+    name = component.inputs[0].column
+    if name not in types or component.algebra.source is None:
+        return None
+    kind, column = types[name], at(name)
+    if component == parts.count(name):
+        return [F.count(column)]
+    if storage(kind).kind == "O":
+        return None
+    if component == largest(name, kind):
+        return [F.max(column)]
+    if component == smallest(name, kind):
+        return [F.min(column)]
+    if component == parts.float_sum(name):
+        return [F.sum(column.cast("double"))]
+    if component == parts.int_sum(name):
+        whole = column.cast("bigint")
+        return [F.sum(F.shiftright(whole, 32)), F.sum(whole.bitwiseAND(parts.LOW_32))]
+    if component == parts.spread(name, kind):
+        number = column.cast("double")
+        return [F.count(column), F.sum(number), F.var_pop(number) * F.count(column)]
+    return None
+
+
+def computes(components: Sequence[Component], types: dict[str, pa.DataType]) -> bool:
+    """Whether Spark can make the states of all these components."""
+    return all(fields(component, types) is not None for component in components)
+
+
+def result(bound: Bound, kept: Sequence[Component]) -> Column | None:
+    """An aggregate's result from the states of one slice; `None` if Spark has no expression."""
+    from pyspark.sql import functions as F
+
+    if bound.finish is None:
+        return None
+    names, fields = state_names(kept), []
+    for component in bound.components:
+        place, some = place_of(component, kept)
+        fields.append([F.col(names[place][n]) for n in some or range(len(names[place]))])
+    kind = bound.finish.type
+    if bound.finish == parts.finish(parts.Itself, kind):
+        return fields[0][0]
+    if bound.finish == parts.finish(parts.IfAny, kind):
+        return fields[1][0]  # which is null if there is none
+    if bound.finish == parts.finish(parts.Ratio, kind):
+        count, total = fields[0][0], fields[1][0]
+        return F.when(count > 0, total / count)
+    ddof = getattr(bound.aggregate, "ddof", None)
+    for finish, last in ((parts.Variance, None), (parts.Deviation, F.sqrt)):
+        if ddof is not None and bound.finish == parts.finish(finish, kind, ddof):
+            count, _, squares = fields[0]
+            variance = squares / (count - F.lit(ddof))
+            return F.when(count > ddof, variance if last is None else last(variance))
+    return None
+
+
+def few_edges(windows: Sequence[Window]) -> bool:
+    """Whether the edges of these windows make a short expression."""
+    edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
+    return len(edges.steps) + len(edges.singles) <= PROGRESSIONS
+
+
+def slices(
+    frame: Frame,
+    by: Sequence[str],
+    time: str,
+    windows: Sequence[Window],
+    components: Sequence[Component],
+    types: dict[str, pa.DataType],
+) -> DataFrame:
+    """The states of each (key, slice), once each; keys are called by `key_names`."""
+    from pyspark.sql import functions as F
+
+    aggregates = []
+    for component, names in zip(components, state_names(components), strict=True):
+        made = fields(component, types, frame.at)
+        assert made is not None
+        aggregates += [column.alias(name) for column, name in zip(made, names, strict=True)]
+    at = f"{SLICE}_time"
+    used = dict.fromkeys([*by, *(i.column for c in components for i in c.inputs if i.column)])
+    columns = frame.all_at(used)
+    times = within_reach(microseconds(frame, time), reach_of(windows, types[time]))
+    chosen = frame.rows.select(*columns, times.alias(at))
+    sliced = chosen.where(F.col(at).isNotNull()).select(
+        *columns, slice_start(F.col(at), windows).alias(SLICE)
+    )
+    if all(isinstance(window, Fixed) for window in windows):
+        sliced = sliced.where(F.col(SLICE).isNotNull())  # an event outside of all has no slice
+    keys = [frame.at(name).alias(key) for name, key in zip(by, key_names(by), strict=True)]
+    return sliced.groupBy(*keys, F.col(SLICE)).agg(*aggregates)
+
+
+def slice_start(time: Column, windows: Sequence[Window]) -> Column:
+    """The last edge at or before a time; null where there is none.
+
+    Where there are more than a few edges, only those of the shortest steps count.
+    """
+    from pyspark.sql import functions as F
+
+    edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
+    steps, phases = edges.steps[:PROGRESSIONS].tolist(), edges.phases[:PROGRESSIONS].tolist()
+    singles = edges.singles[: PROGRESSIONS - len(steps)].tolist()
+    found = [
+        time - F.pmod(time - F.lit(phase), F.lit(step).cast("bigint"))
+        for step, phase in zip(steps, phases, strict=True)
+    ]
+    if not found:
+        inside = (time >= F.lit(singles[0])) & (time < F.lit(edges.singles.tolist()[-1]))
+        found += [F.when(inside, F.lit(singles[0]).cast("bigint"))]
+    found += [F.when(time >= F.lit(single), F.lit(single).cast("bigint")) for single in singles]
+    if len(found) == 1:
+        return found[0]
+    # `greatest` skips nulls, so it needs the time itself to be there.
+    return F.when(found[0].isNotNull(), F.greatest(*found))
