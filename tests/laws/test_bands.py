@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate, Bound
 from slicewise.slicing.emit import output
-from slicewise.slicing.families import free_track
+from slicewise.slicing.families import grid
 from slicewise.slicing.store import band_closing, bands
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
@@ -36,17 +36,17 @@ AGGREGATES: list[list[Aggregate]] = [
 def by_time(**more: Any) -> Iterator[None]:
     """Keep slices by time, however few keys and events there are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(free_track, "KEYS_BY_TIME", 1)
-        patch.setattr(free_track, "EVENTS_BY_TIME", 0)
-        patch.setattr(free_track, "MOVED_PER_EVENT", 10**9)
+        patch.setattr(grid, "KEYS_BY_TIME", 1)
+        patch.setattr(grid, "EVENTS_BY_TIME", 0)
+        patch.setattr(grid, "MOVED_PER_EVENT", 10**9)
         for name, value in more.items():
             module = bands if hasattr(bands, name) else band_closing
             patch.setattr(module, name, value)
         yield
 
 
-def track_of(op: sw.Operator) -> Any:
-    return op._tracks["time"]
+def group_of(op: sw.Operator) -> Any:
+    return op._groups["time"]
 
 
 @st.composite
@@ -63,7 +63,7 @@ def assert_follows(op: sw.Operator, oracle: Oracle, script: list[Step]) -> bool:
         theirs: Any = oracle.process(given_) if verb == "process" else oracle.advance(given_)
         if verb == "advance" or op.ordered:
             assert_same_rows(ours, theirs)
-        used |= "time" in op._tracks and track_of(op).bands is not None
+        used |= "time" in op._groups and group_of(op).bands is not None
     return used
 
 
@@ -142,12 +142,12 @@ def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> tuple[pa.Tab
     made = {"time": "t", "by": "k", **made}
     plain = sw.Operator(**made)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(free_track, "KEYS_BY_TIME", 10**9)
+        patch.setattr(grid, "KEYS_BY_TIME", 10**9)
         expected = answers(plain, batches)
     op = sw.Operator(**made)
     with by_time():
         op.process(batches[0])
-        used = track_of(op).bands is not None
+        used = group_of(op).bands is not None
         op = sw.Operator(**made)
         assert answers(op, batches).equals(expected)
     assert op.stats.slices == plain.stats.slices == 0
@@ -157,10 +157,10 @@ def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> tuple[pa.Tab
 def test_many_keys_are_kept_by_time_without_being_asked_to() -> None:
     op = sw.Operator(windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k")
     op.process(stream(20_000, 3000))
-    assert track_of(op).bands is not None
-    assert op.stats.slices == track_of(op).live > 10_000
+    assert group_of(op).bands is not None
+    assert op.stats.slices == group_of(op).live > 10_000
     op.advance(0)
-    assert op.stats.slices == track_of(op).live > 10_000
+    assert op.stats.slices == group_of(op).live > 10_000
 
 
 def test_results_that_may_be_revised_are_kept_by_key() -> None:
@@ -168,7 +168,7 @@ def test_results_that_may_be_revised_are_kept_by_key() -> None:
         windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k", lateness=5
     )
     op.process(stream(20_000, 3000))
-    assert track_of(op).bands is None
+    assert group_of(op).bands is None
 
 
 @pytest.mark.parametrize("keys", [3, 700, 40_000])
@@ -209,9 +209,9 @@ def test_long_windows_that_slide_by_little_are_merged_key_by_key() -> None:
     )
     with by_time():
         op.process(stream(6000, 20))
-        before = track_of(op).bands
+        before = group_of(op).bands
         op.advance(5000)
-        assert before is None or track_of(op).bands is None
+        assert before is None or group_of(op).bands is None
 
 
 def test_large_blocks_repeat_a_piece_for_columns_of_one_value() -> None:
@@ -225,7 +225,7 @@ def test_large_blocks_repeat_a_piece_for_columns_of_one_value() -> None:
             windows = [sw.tumbling(40, name="all"), sw.tumbling(10)]
         op = sw.Operator(windows=windows, aggs=[sw.agg.sum("x")], time="t", by="k")
         op.process(given_)
-        assert track_of(op).bands is not None
+        assert group_of(op).bands is not None
         table = op.advance_arrow(math.inf)
         assert len(table) == 2 * keys
         table.validate(full=True)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.families.tracks import SessionTrack
+from slicewise.slicing.families.group import SessionGroup
 from slicewise.slicing.locate import by_time as slicer
 from slicewise.slicing.locate import time_cells as cell_slicer
 from slicewise.testing import Oracle
@@ -35,11 +35,11 @@ def beside_sessions(draw: st.DrawFn) -> list[Window]:
     return [*free, *(sw.session(gap, name=f"session_{k}") for k, gap in enumerate(gaps))]
 
 
-def together(op: sw.Operator) -> SessionTrack:
-    """The only track of an operator, which all its windows share."""
-    (track,) = op._tracks.values()
-    assert isinstance(track, SessionTrack)
-    return track
+def together(op: sw.Operator) -> SessionGroup:
+    """The only slice group of an operator, which all its windows share."""
+    (group,) = op._groups.values()
+    assert isinstance(group, SessionGroup)
+    return group
 
 
 def slices(op: sw.Operator) -> list[tuple[int, int]]:
@@ -67,7 +67,7 @@ def test_answers_are_what_the_definitions_say(mode: tuple[Any, int]) -> None:
         made: Any = {"windows": defined, "aggs": AGGS, "time": "t", "emit": mode[0]}
         op = sw.Operator(**made, lateness=mode[1], store=store)
         assert_follows(op, Oracle(**made, lateness=mode[1]), script)
-        if op._tracks and not op._apart:  # a late event gives each window its own slices
+        if op._groups and not op._apart:  # a late event gives each window its own slices
             together(op)
 
     follows()
@@ -182,7 +182,7 @@ def test_a_snapshot_from_before_goes_on_apart() -> None:
     op._replan()
     op.process({"t": [1, 12, 14], "x": [1, 2, 4]})
     again = sw.Operator.restore(op.snapshot())
-    assert (again.plan.combined, len(again._tracks)) == (False, 2)
+    assert (again.plan.combined, len(again._groups)) == (False, 2)
     op.process({"t": [22], "x": [8]})
     again.process({"t": [22], "x": [8]})
     assert again.advance(math.inf) == op.advance(math.inf)

@@ -17,7 +17,7 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.slicing import forgetting, operator
 from slicewise.slicing.emit import log as memory
 from slicewise.slicing.emit.explain import bytes_of
-from slicewise.slicing.families import tracks
+from slicewise.slicing.families import group
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Following, Step, steps, windows
 from slicewise.windows import UserWindow, Window
@@ -34,7 +34,7 @@ def at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (forgetting, operator):
             patch.setattr(module, "FORGET_AT_LEAST", -(10**9))
-        patch.setattr(tracks, "EVICT_AT_LEAST", -(10**9))
+        patch.setattr(group, "EVICT_AT_LEAST", -(10**9))
         patch.setattr(memory, "PRUNED_AT_LEAST", 0)
         yield
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slicewise.slicing.emit.log import Changes, Emitted
+from slicewise.slicing.emit.log import Changes, EmissionLog
 from slicewise.slicing.families.triggers import Instances
 
 Identity = tuple[int, int, Any, Any]
@@ -63,7 +63,7 @@ calls = st.lists(
 def test_instances_are_remembered_revised_retracted_and_forgotten(kind: Any) -> None:
     @given(calls)
     def check(script: list[Any]) -> None:
-        emitted, twin = Emitted(), Twin()
+        emitted, twin = EmissionLog(), Twin()
         for keys, drawn, rows, floor, then in script:
             found = {
                 (w, k, kind(s / 2 if kind is np.float64 else s).item(), kind(s + n).item()): rows
@@ -71,7 +71,7 @@ def test_instances_are_remembered_revised_retracted_and_forgotten(kind: Any) -> 
                 if k in keys
             }
             arrays = as_arrays(found, kind)
-            due, revisions, seen = emitted.look(*arrays)
+            due, revisions, seen = emitted.diff(*arrays)
             heads = list(found)
             noted = {heads[i]: int(revisions[i]) for i in np.flatnonzero(due)}
             assert noted == twin.note(found)
@@ -89,7 +89,7 @@ def test_instances_are_remembered_revised_retracted_and_forgotten(kind: Any) -> 
                 emitted.forget(1)
                 twin.known = {i: m for i, m in twin.known.items() if i[0] != 1}
             elif then == "load":
-                entries, emitted = emitted.entries, Emitted()
+                entries, emitted = emitted.entries, EmissionLog()
                 emitted.load(entries)
             assert emitted.size == len(twin.known)
 
@@ -107,19 +107,19 @@ def as_arrays(found: dict[Identity, int], kind: Any) -> tuple[Instances, np.ndar
 
 
 def test_many_instances_are_all_found_again() -> None:
-    emitted = Emitted()
+    emitted = EmissionLog()
     size = 20_000
     every = np.arange(size)
     instances = Instances(every % 3, every % 97, every, every + 5, every, every, every + 5)
     prints = np.ones((size, 3), np.int64)
-    due, _, _ = emitted.look(instances, prints)
+    due, _, _ = emitted.diff(instances, prints)
     assert due.all()
     emitted.record(Changes(instances, prints))
-    due, _, seen = emitted.look(instances, prints)
+    due, _, seen = emitted.diff(instances, prints)
     assert not due.any()
     assert seen.all()
     half = (instances.take(every[::2]), 2 * prints[::2])
-    due, revisions, seen = emitted.look(*half)
+    due, revisions, seen = emitted.diff(*half)
     assert due.all()
     assert (revisions == 1).all()
     keys = np.arange(97)

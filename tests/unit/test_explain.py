@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import slicewise as sw
-from slicewise.slicing.families.free_track import FreeTrack
+from slicewise.slicing.families.grid import GridGroup
 
 SUM = sw.agg.sum("x")
 
@@ -71,13 +71,13 @@ def test_explaining_changes_nothing_and_counts_the_keys() -> None:
     count = 20_000
     keys = np.array([f"key number {k}" for k in range(count)])
     op.process({"t": np.arange(count) % 50, "k": keys, "x": np.ones(count)})
-    (track,) = op._tracks.values()
-    assert isinstance(track, FreeTrack)
-    assert track.bands is not None
-    bands = track.bands
+    (group,) = op._groups.values()
+    assert isinstance(group, GridGroup)
+    assert group.bands is not None
+    bands = group.bands
     said = op.explain()
-    assert track.bands is bands
-    assert track.live == count
+    assert group.bands is bands
+    assert group.live == count
     found = re.search(r"Memory of the keys: (\d+) bytes, (\d+) a key for 20000 keys", said)
     assert found is not None
     assert int(found[1]) >= sum(map(len, keys))  # the texts themselves are among them

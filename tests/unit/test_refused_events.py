@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing.families.tracks import SessionTrack
+from slicewise.slicing.families.group import SessionGroup
 from slicewise.testing import Oracle, fold
 from slicewise.windows import Window
 from tests.laws.test_bands import by_time
@@ -143,9 +143,9 @@ def test_sessions_that_cannot_become_one_are_both_kept(own: Any, windows: Any, b
         with pytest.raises(ValueError, match="more than a thousand"):
             op.advance(math.inf)
     assert (op.stats.bad, op.late) == (0, [])
-    (track,) = [track for track in op._tracks.values() if isinstance(track, SessionTrack)]
-    (states,) = track.store.states[-1] or ()
-    slots = track.runs.slot[track.runs.places(np.zeros(1, np.int64))]
+    (group,) = [group for group in op._groups.values() if isinstance(group, SessionGroup)]
+    (states,) = group.store.states[-1] or ()
+    slots = group.runs.slot[group.runs.places(np.zeros(1, np.int64))]
     assert sum(states[slots].tolist()) == 1301.0
 
 

@@ -193,7 +193,7 @@ def test_a_pickle_in_place_of_what_a_window_keeps_does_not_run() -> None:
     op.advance(2)
     header, body = taken_apart(op.snapshot())
     payload = pickle.dumps(Evil())
-    (users,) = [track["users"] for track in header["tracks"]]
+    (users,) = [group["users"] for group in header["tracks"]]
     users["0"] = [len(body), len(payload)]
     called.clear()
     with pytest.raises(SnapshotError, match="pickled"):

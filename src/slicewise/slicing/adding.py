@@ -15,11 +15,11 @@ import numpy as np
 
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.arrangement import track_of
+from slicewise.slicing.arrangement import group_of
 from slicewise.slicing.edges.cutting import cut_by, kept_by
-from slicewise.slicing.families.free_track import FreeTrack
-from slicewise.slicing.families.measure_track import MeasureTrack
-from slicewise.slicing.families.tracks import Placed, RowTrack, SessionTrack, Track
+from slicewise.slicing.families.grid import GridGroup
+from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.families.measured import MeasureGroup
 from slicewise.slicing.families.triggers import FreeWindows
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.plan import context_free, needs_rows
@@ -41,27 +41,27 @@ def known_from(op: Operator, window: Window) -> Any:
         # An event before may be near enough to belong to a session that begins there.
         return behind + window.gap
     assert isinstance(window, Periodic | Cumulate | Fixed)
-    track = op._tracks.get(track_of(op, Placed(-1, window)))
+    group = op._groups.get(group_of(op, WindowEntry(-1, window)))
     if window.axis is not None:
-        if not isinstance(track, MeasureTrack):
+        if not isinstance(group, MeasureGroup):
             raise CapabilityError(
                 f"How far {window.axis!r} has come is not known, so a window over it would begin "
                 f"in the middle; {window.name!r} was given after the first event. Give it when the "
                 "operator is built, or beside another window over the same column."
             )
-        if not track.cuts(window):
+        if not group.cuts(window):
             raise CapabilityError(
                 f"Slices over {window.axis!r} are cut for windows of whole numbers or of halves, "
                 f"quarters and so on, as those that were there first; {window.name!r} has other "
                 "fractions and was given after the first event. Give it when the operator is built."
             )
-        return track.beyond()
+        return group.beyond()
     horizon = op._horizon(op.watermark)
-    if isinstance(track, RowTrack):
+    if isinstance(group, RowGroup):
         kept = horizon  # all rows from there on are kept, whatever the windows
-    elif isinstance(track, FreeTrack | SessionTrack) and (first := _cut_alike(track, window)):
+    elif isinstance(group, GridGroup | SessionGroup) and (first := _cut_alike(group, window)):
         kept = BEGINNING if horizon == BEGINNING else first.needed_from(horizon)
-    elif track in op._waiters:
+    elif group in op._waiters:
         kept = horizon  # events from there on wait and are not sliced yet
     else:
         return behind
@@ -72,23 +72,23 @@ def make_room(op: Operator, window: Window, since: Any) -> None:
     """Prepare what is there for a window that is complete from `since` on."""
     if since == BEGINNING or needs_rows(window):
         return
-    track = op._tracks.get("time")
-    if context_free(window) and track is not None:
+    group = op._groups.get("time")
+    if context_free(window) and group is not None:
         # Slices that reach further may straddle its edges; what comes next opens new ones.
-        waits = track in op._waiters
+        waits = group in op._waiters
         behind = op._horizon(op.watermark) if waits else max(op._newest + 1, op.watermark)
-        np.minimum(track.runs.stop, behind, out=track.runs.stop)
+        np.minimum(group.runs.stop, behind, out=group.runs.stop)
     if op.emit == "on_update" or op.lateness:
         # Its instances may be due without a further event.
         op._dirty.append(op._all_keys().copy())
 
 
-def _cut_alike(track: Track, window: Periodic | Cumulate | Fixed) -> FreeWindows | None:
-    """The windows of a track that were there from the start, if their edges are this one's too."""
-    first = [p for p in track.windows if p.since == BEGINNING and context_free(p.window)]
+def _cut_alike(group: SliceGroup, window: Periodic | Cumulate | Fixed) -> FreeWindows | None:
+    """The windows a slice group has had from the start, if their edges are this one's too."""
+    first = [p for p in group.windows if p.since == BEGINNING and context_free(p.window)]
     defined = [p.window for p in first]
-    old, new = cut_by(defined, track.technique), Edges([window])
-    old = kept_by(defined, track.technique, old) or old
+    old, new = cut_by(defined, group.technique), Edges([window])
+    old = kept_by(defined, group.technique, old) or old
     known = list(zip(old.steps.tolist(), old.phases.tolist(), strict=True))
     for step, phase in zip(new.steps.tolist(), new.phases.tolist(), strict=True):
         if not any(step % s == 0 and (phase - p) % s == 0 for s, p in known):

@@ -24,10 +24,10 @@ def live_keys(op: Operator) -> np.ndarray:
     if not op.by:
         return np.arange(len(op._keys))
     known = np.zeros(len(op._keys), np.bool_)
-    for track in op._tracks.values():
-        held = track.held()
+    for group in op._groups.values():
+        held = group.held()
         known[: len(held)] |= held
-    known[op._emitted.entries[KEY]] = True
+    known[op._log.entries[KEY]] = True
     for codes in [*op._dirty, *(batch.keys for batch in op._waiting.batches)]:
         known[codes] = True
     return np.flatnonzero(known)
@@ -45,9 +45,9 @@ def forget_keys(op: Operator) -> None:
     live = live_keys(op)
     if 2 * len(live) < len(op._keys):
         codes = codes_of(live, len(op._keys))
-        for track in op._tracks.values():
-            track.renumber(live, codes)
-        op._emitted.renumber(codes)
+        for group in op._groups.values():
+            group.renumber(live, codes)
+        op._log.renumber(codes)
         op._waiting.renumber(codes)
         op._dirty = [codes[dirty] for dirty in op._dirty]
         op._codes = op._codes[:0].copy()

@@ -36,19 +36,19 @@ from slicewise.slicing.emit.emission import (
     Listed,
     Result,
     answers_of,
+    fingerprints,
     in_pieces,
-    prints_of,
     retractions,
 )
-from slicewise.slicing.emit.log import Changes, Emitted
+from slicewise.slicing.emit.log import Changes, EmissionLog
 from slicewise.slicing.emit.output import table_of, value_types
-from slicewise.slicing.families.measure_track import MeasureTrack
-from slicewise.slicing.families.order import OrderTrack
-from slicewise.slicing.families.parting import prune_kept
-from slicewise.slicing.families.tracks import (
-    Placed,
-    Track,
+from slicewise.slicing.families.group import (
+    SliceGroup,
+    WindowEntry,
 )
+from slicewise.slicing.families.measured import MeasureGroup
+from slicewise.slicing.families.ordered import OrderedGroup
+from slicewise.slicing.families.parting import prune_kept
 from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
 from slicewise.slicing.guard import Guard, changing, reading
 from slicewise.slicing.ingest.events import (
@@ -72,7 +72,7 @@ from slicewise.slicing.settings import (
     RESULT_COLUMNS,
     TIMES,
     Emit,
-    Known,
+    QueryFacts,
     check_emit,
     check_measured,
     check_merging,
@@ -209,17 +209,17 @@ class Operator:
         self._forget_at = FORGET_AT_LEAST  # how many keys it takes to look for dead ones
         self._nothing: pa.Table | None = None
         self._reach: Reach | None = None
-        self._emitted = Emitted()
+        self._log = EmissionLog()
         self._dirty: list[np.ndarray] = []
         self._newest = BEGINNING
         self._floor = BEGINNING  # nothing below it is accepted, whatever the lateness
         self._next_number = 0
-        self._windows: list[Placed] = []
+        self._windows: list[WindowEntry] = []
         self._taken: set[str] = set()
-        self._tracks: dict[Any, Track] = {}
+        self._groups: dict[Any, SliceGroup] = {}
         self._waiting = Waiting()
-        self._waiters: list[Track] = []
-        self._takers: list[Track] = []
+        self._waiters: list[SliceGroup] = []
+        self._takers: list[SliceGroup] = []
         self._bounds: list[Bound] = []
         self._combined: bool | None = None  # whether slices are, once there may be some
         self._apart = False  # whether a late event has come to windows that shared slices
@@ -234,7 +234,7 @@ class Operator:
     @property
     def windows(self) -> list[Window]:
         """The windows, in the order in which they were given."""
-        return [placed.window for placed in self._windows]
+        return [entry.window for entry in self._windows]
 
     def _counted(self, window: Window) -> Window:
         """The window in the units of the time column, as far as they are known."""
@@ -247,7 +247,7 @@ class Operator:
 
     def _place(self, window: Window, since: Any) -> None:
         self._taken.add(window.name)
-        self._windows.append(Placed(self._next_number, window, since))
+        self._windows.append(WindowEntry(self._next_number, window, since))
         self._next_number += 1
 
     @changing
@@ -283,16 +283,16 @@ class Operator:
     @changing
     def remove_window(self, name: str) -> None:
         """Drop a window; what only it needed is forgotten."""
-        found = [placed for placed in self._windows if placed.window.name == name]
+        found = [entry for entry in self._windows if entry.window.name == name]
         if not found:
-            known = ", ".join(repr(placed.window.name) for placed in self._windows)
+            known = ", ".join(repr(entry.window.name) for entry in self._windows)
             raise WindowError(f"There is no window {name!r}; there are: {known}.")
         if len(self._windows) == 1:
             raise WindowError(f"An operator needs at least one window; {name!r} is its last.")
         self._guard.begin()
         self._windows.remove(found[0])
         self._taken.remove(name)
-        self._emitted.forget(found[0].number)
+        self._log.forget(found[0].number)
         self._replan()
 
     @property
@@ -312,7 +312,9 @@ class Operator:
             partials=self.partials,
             combined=self._combined,
         )
-        self._known = Known.of(self._windows, [*self.by, *self.order], self.aggs, self._next_number)
+        self._facts = QueryFacts.of(
+            self._windows, [*self.by, *self.order], self.aggs, self._next_number
+        )
         self._nothing = self._reach = None
         if self._types is not None:
             arrange(self)
@@ -359,8 +361,8 @@ class Operator:
         with self._guard.harmless(pa.ArrowException):
             self._guard.begin()
             keys = self._keys.codes([columns.arrow(name) for name in self.by], size)
-        for track in self._tracks.values():
-            track.know(len(self._keys))  # also those whose events are all left out
+        for group in self._groups.values():
+            group.know(len(self._keys))  # also those whose events are all left out
         self._stats.events += size
         intake = sort_out(self, given, keys, usable, columns)
         wanted = intake.counted()
@@ -375,15 +377,15 @@ class Operator:
         arrival = self._stats.events - size
         ordered = given.ordered and wanted is None
         events = Batch(times, keys, columns, wanted, marks, arrival, low, high, ordered=ordered)
-        for track in self._takers:
-            share = intake.share(events, track)
+        for group in self._takers:
+            share = intake.share(events, group)
             if share is None:
                 continue
-            if isinstance(track, OrderTrack):
+            if isinstance(group, OrderedGroup):
                 plain = self._plain(share)
-                track.add(plain.numbered() if track.store.own else plain)
+                group.add(plain.numbered() if group.store.own else plain)
             else:
-                track.add(share)
+                group.add(share)
         self._hand_out_fallen(columns)
         bad, error = refused_at_once(self, columns)
         waits = intake.share(events, self._waiters[0]) if self._waiters else None
@@ -396,8 +398,8 @@ class Operator:
 
     def _hand_out_fallen(self, columns: Columns) -> None:
         """Count and keep the events of which an advancing column fell behind."""
-        fallen = [t.take_fallen() for t in self._takers if isinstance(t, MeasureTrack)]
-        marked = [rows for rows in fallen if rows is not None]
+        regressed = [t.take_fallen() for t in self._takers if isinstance(t, MeasureGroup)]
+        marked = [rows for rows in regressed if rows is not None]
         if marked:
             rows = np.flatnonzero(np.logical_or.reduce(marked))
             self._stats.behind += len(rows)
@@ -406,7 +408,7 @@ class Operator:
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
         columns = {name: batch.columns[name] for name in self._kept()}
-        users = any(isinstance(placed.window, UserWindow) for placed in self._windows)
+        users = any(isinstance(entry.window, UserWindow) for entry in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
         return replace(batch, keys=keys, columns=columns, objects=objects)
@@ -495,30 +497,30 @@ class Operator:
         every = self._all_keys()
         dirty = np.unique(np.concatenate(self._dirty)) if self._dirty else every[:0]
         due: list[Due] = []
-        for track in self._tracks.values():
+        for group in self._groups.values():
             if self.emit == "final":
-                due += self._closed(track, every, horizon_before, horizon)
+                due += self._closed(group, every, horizon_before, horizon)
             elif self.emit == "on_close":
                 if len(dirty):
                     clean = np.setdiff1d(every, dirty, assume_unique=True)
-                    due += self._revised(track, dirty, horizon_before, self.watermark)
+                    due += self._revised(group, dirty, horizon_before, self.watermark)
                 else:
                     clean = every
-                due += self._closed(track, clean, before, self.watermark)
+                due += self._closed(group, clean, before, self.watermark)
             elif len(dirty):
-                due += self._revised(track, dirty, horizon_before, INFINITY)
+                due += self._revised(group, dirty, horizon_before, INFINITY)
         with guard.harmless(Exception):
             answer = made(table_of(self, [part for one in due for part in one.answers]))
         # From here on nothing of the user's own runs: what was asked for is handed out.
         for one in due:
             if one.changes is not None:
-                self._emitted.record(one.changes)
+                self._log.record(one.changes)
         self._answered, self._dirty = self.watermark, []
-        for track in self._tracks.values():
-            if isinstance(track, OrderTrack):
-                track.handed_out(horizon if self.emit == "final" else self.watermark)
+        for group in self._groups.values():
+            if isinstance(group, OrderedGroup):
+                group.handed_out(horizon if self.emit == "final" else self.watermark)
             if horizon > horizon_before:
-                track.evict(horizon)
+                group.evict(horizon)
         prune_kept(self)
         if self.emit != "final":
             self._prune(horizon)
@@ -530,7 +532,7 @@ class Operator:
         """The rows of a table of results, in order."""
         plain = {*self.by, *RESULT_COLUMNS}
         values = [name for name in table.column_names if name not in plain]
-        others = {window.name for window in self._known.others}
+        others = {window.name for window in self._facts.others}
         results = []
         for row in pylist(table):
             key: Any = tuple(map(frozen, (row[name] for name in self.by)))
@@ -548,31 +550,31 @@ class Operator:
                     row["retracted"],
                 )
             )
-        rank = {placed.window.name: number for number, placed in enumerate(self._windows)}
+        rank = {entry.window.name: number for number, entry in enumerate(self._windows)}
         return in_pieces(results, lambda r: (rank[r.window], not r.retracted, r.start, r.end))
 
     def _release(self, point: int) -> None:
         """Give the events below `point` to those who take them in order."""
         ready = self._waiting.release(point)
         sorted_: dict[int, list[Grouped]] = {}
-        for track in self._waiters if ready else ():
-            after = getattr(track, "after", 0)
+        for group in self._waiters if ready else ():
+            after = getattr(group, "after", 0)
             if after not in sorted_:
                 batches = in_sequence(batch for batch in ready if batch.arrival >= after)
                 sorted_[after] = [Grouped.of(batch, self.order) for batch in batches]
             for grouped in sorted_[after]:
-                track.add_in_order(grouped)
+                group.add_in_order(grouped)
         self._waiting.keep(ready, point)
 
     def _prune(self, horizon: int) -> None:
         """Forget what was emitted and is beyond change, each window in its own measure."""
-        if self._emitted.size < self._emitted.pruned_at:
+        if self._log.size < self._log.pruned_at:
             return
         floors: dict[int, np.ndarray] = {}
-        for track in self._tracks.values():
-            of_keys = track.floors(self._all_keys(), horizon)
-            floors.update(dict.fromkeys((placed.number for placed in track.windows), of_keys))
-        self._emitted.prune(floors)
+        for group in self._groups.values():
+            of_keys = group.floors(self._all_keys(), horizon)
+            floors.update(dict.fromkeys((entry.number for entry in group.windows), of_keys))
+        self._log.prune(floors)
 
     def _all_keys(self) -> np.ndarray:
         if len(self._codes) < len(self._keys):
@@ -599,43 +601,43 @@ class Operator:
             return INFINITY
         return max(BEGINNING, math.ceil(watermark) if watermark > -math.inf else BEGINNING)
 
-    def _closed(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
+    def _closed(self, group: SliceGroup, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What closed since the last watermark, for keys of which nothing emitted has changed."""
         if high <= low or not len(keys):
             return []
         with self._guard.harmless(Exception):
-            together = track.closed(low, high)
+            together = group.closed(low, high)
         if together is not None:
             return [Due([together])] if len(together) else []
         with self._guard.harmless(WindowError):  # too many of them
-            listed = Listed.of(track, keys, low, high)
+            listed = Listed.of(group, keys, low, high)
         if not len(listed.instances):
             return []
         with self._guard.harmless(Exception):
-            answers = [answers_of(track, listed)]
+            answers = [answers_of(group, listed)]
         if self.emit == "on_close" and self.lateness:
-            return [Due(answers, Changes(listed.instances, prints_of(track, listed)))]
+            return [Due(answers, Changes(listed.instances, fingerprints(group, listed)))]
         return [Due(answers)]
 
-    def _revised(self, track: Track, keys: np.ndarray, low: int, high: int) -> list[Due]:
+    def _revised(self, group: SliceGroup, keys: np.ndarray, low: int, high: int) -> list[Due]:
         """What is new, has changed or no longer exists, for keys of which anything may have."""
         with self._guard.harmless(WindowError):  # too many of them
-            listed = Listed.of(track, keys, low, high)
-        windows = np.array([placed.number for placed in track.windows])
-        floors = track.floors(keys, low)
+            listed = Listed.of(group, keys, low, high)
+        windows = np.array([entry.number for entry in group.windows])
+        floors = group.floors(keys, low)
         answers: list[Answers] = []
         changes, seen = Changes(), None
         if len(listed.instances):
-            prints = prints_of(track, listed)
-            due, revisions, seen = self._emitted.look(listed.instances, prints)
+            prints = fingerprints(group, listed)
+            due, revisions, seen = self._log.diff(listed.instances, prints)
             rows = np.flatnonzero(due)
             if len(rows):
                 with self._guard.harmless(Exception):
-                    answers = [answers_of(track, listed.take(rows), revisions[rows])]
+                    answers = [answers_of(group, listed.take(rows), revisions[rows])]
             changes = Changes(listed.instances, prints)
-        missing = self._emitted.missing(windows, keys, floors, seen)
+        missing = self._log.missing(windows, keys, floors, seen)
         if len(missing):
-            gone = self._emitted.retracted(missing, floors.dtype)
+            gone = self._log.retracted(missing, floors.dtype)
             answers.insert(0, retractions(gone, value_types(self)))
         return [Due(answers, replace(changes, gone=missing))]
 
@@ -644,11 +646,11 @@ class Operator:
     def stats(self) -> Stats:
         """What it has seen, keeps now and has done."""
         prune_kept(self, all_of_it=True)
-        tracks, stats = self._tracks.values(), self._stats
-        stats.slices = sum(track.live for track in tracks)
-        rows = sum(track.live for track in tracks if track.keeps_rows)
+        groups, stats = self._groups.values(), self._stats
+        stats.slices = sum(group.live for group in groups)
+        rows = sum(group.live for group in groups if group.keeps_rows)
         stats.stored_rows = rows + len(self._waiting) + self._waiting.rows_kept
-        stats.combines = sum(track.combines for track in tracks)
+        stats.combines = sum(group.combines for group in groups)
         stats.late_forgotten = self._late.forgotten
         return stats
 

@@ -1,4 +1,4 @@
-"""What a workload needs: the decisions of Scotty, Figures 4 to 6, and the tracks that follow.
+"""What a workload needs: the decisions of Scotty, Figures 4 to 6, and the slice groups that follow.
 
 Rows are kept when the order of events matters and they can come out of order: an aggregate that
 does not commute, a window that is neither context free nor a session, or a count of rows. Where no

@@ -14,7 +14,7 @@ from slicewise.aggregates.base import Aggregate, type_of_nulls
 from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.edges.partials import TECHNIQUES
-from slicewise.slicing.families.tracks import Placed
+from slicewise.slicing.families.group import WindowEntry
 from slicewise.slicing.plan import STORES
 from slicewise.times import Measure
 from slicewise.windows import Punctuated, Threshold, UserWindow, Window
@@ -31,7 +31,7 @@ RESULT_COLUMNS = ("window", *TIMES, *POSITIONS, "revision", "retracted")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class QueryFacts:
     """What follows from the windows and aggregates, so that no call has to go through them.
 
     `columns` are those that are read, `labels` the names of windows by number, `conditions` the
@@ -43,7 +43,7 @@ class Known:
 
     columns: tuple[str, ...]
     labels: list[str]
-    conditions: list[Placed]
+    conditions: list[WindowEntry]
     read: list[Window]
     timed: np.ndarray
     others: list[Window]
@@ -52,14 +52,14 @@ class Known:
 
     @staticmethod
     def of(
-        windows: Sequence[Placed], by: Sequence[str], aggs: Sequence[Aggregate], numbers: int
-    ) -> Known:
+        windows: Sequence[WindowEntry], by: Sequence[str], aggs: Sequence[Aggregate], numbers: int
+    ) -> QueryFacts:
         columns = dict.fromkeys([*by, *(c for a in aggs for c in a.columns)])
-        names = {placed.number: placed.window.name for placed in windows}
-        others = {placed.number: placed.window for placed in windows if not placed.window.timed}
-        for placed in windows:
-            columns.update(dict.fromkeys(placed.window.reads or ()))
-        return Known(
+        names = {entry.number: entry.window.name for entry in windows}
+        others = {entry.number: entry.window for entry in windows if not entry.window.timed}
+        for entry in windows:
+            columns.update(dict.fromkeys(entry.window.reads or ()))
+        return QueryFacts(
             tuple(columns),
             [names.get(number, "") for number in range(numbers)],
             [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
@@ -67,7 +67,7 @@ class Known:
             np.array([number not in others for number in range(numbers)], np.bool_),
             list(others.values()),
             0 < len(others) < len(windows),
-            math.gcd(*(number for placed in windows for number in placed.window.times)),
+            math.gcd(*(number for entry in windows for number in entry.window.times)),
         )
 
 

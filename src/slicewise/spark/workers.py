@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_known = 0
+_facts = 0
 
 
 def in_worker(task: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
@@ -33,11 +33,11 @@ def settle() -> None:
     for each of the tasks of a micro-batch. Modules stay for the life of the process, so there is
     nothing to be found in them. The process of a driver is left as it is.
     """
-    global _known
+    global _facts
     from pyspark import TaskContext
 
-    if len(sys.modules) == _known or TaskContext.get() is None:
+    if len(sys.modules) == _facts or TaskContext.get() is None:
         return
     gc.collect()  # what is garbage by now would stay for ever
     gc.freeze()
-    _known = len(sys.modules)
+    _facts = len(sys.modules)

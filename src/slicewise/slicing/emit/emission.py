@@ -14,7 +14,7 @@ from slicewise.slicing.emit.log import Changes
 from slicewise.slicing.families.triggers import Instances
 
 if TYPE_CHECKING:
-    from slicewise.slicing.families.tracks import Track
+    from slicewise.slicing.families.group import SliceGroup
 
 
 PIECE = 1 << 18  # results that are sorted at a time
@@ -106,10 +106,10 @@ class Listed:
     right: np.ndarray
 
     @staticmethod
-    def of(track: Track, keys: np.ndarray, low: int, high: int) -> Listed:
+    def of(group: SliceGroup, keys: np.ndarray, low: int, high: int) -> Listed:
         """The instances of these keys whose close point is in `(low, high]`."""
-        found = track.instances(keys, low, high)
-        return Listed.joined(found) if track.ties else Listed(found, NONE, NONE, NONE)
+        found = group.instances(keys, low, high)
+        return Listed.joined(found) if group.ties else Listed(found, NONE, NONE, NONE)
 
     @staticmethod
     def joined(found: Instances) -> Listed:
@@ -150,27 +150,27 @@ class Listed:
         )
 
 
-def prints_of(track: Track, listed: Listed) -> np.ndarray:
+def fingerprints(group: SliceGroup, listed: Listed) -> np.ndarray:
     """Marks of content: two instances with equal bounds and marks hold the same events."""
-    runs, found = track.runs, listed.instances
-    rows = track.store.rows(found.left, found.right)
-    np.add.at(rows, listed.row, track.store.rows(listed.left, listed.right))
+    runs, found = group.runs, listed.instances
+    rows = group.store.rows(found.left, found.right)
+    np.add.at(rows, listed.row, group.store.rows(listed.left, listed.right))
     first = runs.arrival[runs.slot[found.left]]
     last = runs.arrival[runs.slot[found.right - 1]]
     return np.stack([rows, first, last], axis=1)
 
 
-def answers_of(track: Track, listed: Listed, revisions: np.ndarray | None = None) -> Answers:
+def answers_of(group: SliceGroup, listed: Listed, revisions: np.ndarray | None = None) -> Answers:
     """Merge the slices of instances and lower their states."""
     found = listed.instances
-    states = track.store.merge(found.left, found.right, found.key)
+    states = group.store.merge(found.left, found.right, found.key)
     if len(listed.row):
-        track.store.extend(states, listed.row, listed.left, listed.right)
+        group.store.extend(states, listed.row, listed.left, listed.right)
     size = len(found)
-    columns = track.store.lower(states)
-    if track.store.since:
-        first = track.earliest(found.left)
-        for number, since in track.store.since.items():
+    columns = group.store.lower(states)
+    if group.store.since:
+        first = group.earliest(found.left)
+        for number, since in group.store.since.items():
             columns[number] = _null_where(columns[number], first < since)
     return Answers(
         found.window,

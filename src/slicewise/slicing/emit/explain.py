@@ -7,32 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.slicing.arrangement import track_of
+from slicewise.slicing.arrangement import group_of
 from slicewise.slicing.edges.partials import Technique
-from slicewise.slicing.families.free_track import FreeTrack
-from slicewise.slicing.families.measure_track import MeasureTrack
-from slicewise.slicing.families.order import OrderTrack
-from slicewise.slicing.families.tracks import Placed, RowTrack, SessionTrack, Track
+from slicewise.slicing.families.grid import GridGroup
+from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.families.measured import MeasureGroup
+from slicewise.slicing.families.ordered import OrderedGroup
 from slicewise.slicing.ingest.measures import has_fractions
 from slicewise.windows import Session
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
 
+# Objects of these modules hold what an operator keeps.
+STATEFUL = ("slicewise.arrays", "slicewise.columns", "slicewise.slicing")
+
 
 def explain(op: Operator) -> str:
     """Which windows share slices, what is stored and why, which merger, compiled or not."""
-    lines = [*_tracks(op), *_decisions(op), *_aggregates(op), _merging(op), *_costs(op)]
+    lines = [*_groups(op), *_decisions(op), *_aggregates(op), _merging(op), *_costs(op)]
     return "\n".join(lines)
 
 
-def _tracks(op: Operator) -> list[str]:
-    groups: dict[Any, list[Placed]] = {}
-    for placed in op._windows:
-        groups.setdefault(track_of(op, placed), []).append(placed)
+def _groups(op: Operator) -> list[str]:
+    groups: dict[Any, list[WindowEntry]] = {}
+    for entry in op._windows:
+        groups.setdefault(group_of(op, entry), []).append(entry)
     lines = []
     for place, windows in groups.items():
-        names = ", ".join(placed.window.name for placed in windows)
+        names = ", ".join(entry.window.name for entry in windows)
         share = "share slices" if len(windows) > 1 else "has slices of its own"
         kind = place if isinstance(place, str) else place[0]
         if kind in ("order", "ties"):
@@ -50,7 +53,7 @@ def _tracks(op: Operator) -> list[str]:
     return lines
 
 
-def _gaps_and_edges(windows: Sequence[Placed], technique: Technique) -> str:
+def _gaps_and_edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
     gaps = [p.window.gap for p in windows if isinstance(p.window, Session)]
     free = [p for p in windows if not isinstance(p.window, Session)]
     parts = [f"where events are more than {min(gaps)} apart"] if gaps else []
@@ -58,11 +61,11 @@ def _gaps_and_edges(windows: Sequence[Placed], technique: Technique) -> str:
     return " and ".join(parts)
 
 
-def _edges(windows: Sequence[Placed], technique: Technique) -> str:
+def _edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
     from slicewise.slicing.edges.cutting import cut_by
 
     kind = "f8" if any(has_fractions(p.window) for p in windows) else "i8"
-    edges = cut_by([placed.window for placed in windows], technique, kind)
+    edges = cut_by([entry.window for entry in windows], technique, kind)
     steps = [f"every {s} from {p}" for s, p in zip(edges.steps, edges.phases, strict=True)]
     steps += [f"at {single}" for single in edges.singles]
     shown = ", ".join(steps[:6]) + (f" and {len(steps) - 6} more" if len(steps) > 6 else "")
@@ -76,7 +79,7 @@ def _decisions(op: Operator) -> list[str]:
         "invert": "a late event shifts rows, which exact inverses could follow",
         "recompute": "a late event shifts rows, and what they are in is merged again",
     }[plan.removes]
-    kept = [t for t in op._tracks.values() if t.begins is not None]
+    kept = [t for t in op._groups.values() if t.begins is not None]
     partials = "slices that only passed ends part become one (cutty)" if kept else plan.partials
     late = "slices may be cut by late events"
     cut = "slices are cut where windows turn out to begin" if op.ordered or op._settled else late
@@ -105,14 +108,14 @@ def _merging(op: Operator) -> str:
 def _costs(op: Operator) -> list[str]:
     """What is kept now, added up from the arrays that are there."""
     lines = []
-    for track in op._tracks.values():
-        states = sum(np.dtype(kind).itemsize for c in track.components for kind in c.algebra.dtypes)
-        unit = "rows" if track.keeps_rows else "slices"
+    for group in op._groups.values():
+        states = sum(np.dtype(kind).itemsize for c in group.components for kind in c.algebra.dtypes)
+        unit = "rows" if group.keeps_rows else "slices"
         lines.append(
-            f"Memory of {_title(op, track)}: {_per_key(track, track.keys)}, for {track.live} "
+            f"Memory of {_title(op, group)}: {_per_key(group, group.keys)}, for {group.live} "
             f"{unit} with states of {states} bytes."
         )
-    if op._tracks:
+    if op._groups:
         lines.append(f"Memory of the keys: {_per_key(op._keys, len(op._keys))}.")
     if op._waiting.batches:
         lines.append(f"Memory of events that wait: {_per_key(op._waiting, len(op._keys))}.")
@@ -142,20 +145,20 @@ def bytes_of(thing: Any) -> int:
                 waiting += one
             elif type(one).__module__ == "pyarrow.lib":
                 known[id(one)] = getattr(one, "nbytes", 0)
-            elif type(one).__module__.startswith(("slicewise.slicing", "slicewise.columns")):
+            elif type(one).__module__.startswith(STATEFUL):
                 slots = getattr(type(one), "__slots__", ())
                 waiting += [getattr(one, name) for name in slots if hasattr(one, name)]
                 waiting += getattr(one, "__dict__", {}).values()
     return sum(known.values())
 
 
-def _title(op: Operator, track: Track) -> str:
-    if isinstance(track, MeasureTrack):
-        return f"column {track.axis!r}"
+def _title(op: Operator, group: SliceGroup) -> str:
+    if isinstance(group, MeasureGroup):
+        return f"column {group.axis!r}"
     titles = {
-        FreeTrack: "time",
-        SessionTrack: "time and sessions" if op.plan.combined else "sessions",
-        OrderTrack: "events in order",
-        RowTrack: "rows",
+        GridGroup: "time",
+        SessionGroup: "time and sessions" if op.plan.combined else "sessions",
+        OrderedGroup: "events in order",
+        RowGroup: "rows",
     }
-    return titles[type(track)]
+    return titles[type(group)]

@@ -46,7 +46,7 @@ class Changes:
     gone: np.ndarray | None = None
 
 
-class Emitted:
+class EmissionLog:
     """The memory of emitted instances.
 
     `entries` has a column per instance. `link` says the next older instance of the same key,
@@ -66,7 +66,7 @@ class Emitted:
         """One column per remembered instance, with the fields of `FIELDS`."""
         return self._entries[:, : self.size]
 
-    def look(
+    def diff(
         self, instances: Instances, prints: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Which instances are to be emitted, their revisions, and the entries that there are.

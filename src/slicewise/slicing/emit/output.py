@@ -117,7 +117,7 @@ def _empty_table(op: Operator) -> pa.Table:
 def _names(op: Operator, numbers: np.ndarray) -> pa.Array:
     import pyarrow as pa
 
-    labels = op._known.labels
+    labels = op._facts.labels
     if len(numbers) > len(labels):
         return pa.array(labels, pa.string()).take(pa.array(numbers))
     return pa.array([labels[k] for k in numbers.tolist()], pa.string())
@@ -137,7 +137,7 @@ def mixed(op: Operator) -> bool:
     """Whether times are moments and some windows measure something else."""
     import pyarrow as pa
 
-    known = op._time_type is not None and op._known.mixed
+    known = op._time_type is not None and op._facts.mixed
     return known and bool(pa.types.is_temporal(op._time_type))
 
 
@@ -154,16 +154,16 @@ def _bounds(op: Operator, window: np.ndarray, start: np.ndarray, end: np.ndarray
     """
     import pyarrow as pa
 
-    if op._time_type is None or (op._known.others and not mixed(op)):
+    if op._time_type is None or (op._facts.others and not mixed(op)):
         return dict(zip(TIMES, map(pa.array, (start, end)), strict=True))
-    kind, grain = op._time_type, op._known.grain
-    if not op._known.others:
+    kind, grain = op._time_type, op._facts.grain
+    if not op._facts.others:
         return {n: times_column(v, kind, grain) for n, v in zip(TIMES, (start, end), strict=True)}
-    timed = op._known.timed[window]
+    timed = op._facts.timed[window]
     found = {}
     for name, values in zip(TIMES, (start, end), strict=True):
         found[name] = times_column(np.where(timed, values, 0).astype(np.int64), kind, grain, ~timed)
-    number = position_type(op._known.others, op._types or {})
+    number = position_type(op._facts.others, op._types or {})
     for name, values in zip(POSITIONS, (start, end), strict=True):
         found[name] = pa.array(values, mask=timed).cast(number)
     return found

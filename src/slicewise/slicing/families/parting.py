@@ -16,8 +16,8 @@ import numpy as np
 from slicewise.codegen.kernel import kernel, run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.buffer import Batch
-from slicewise.slicing.families.free_track import FreeTrack
-from slicewise.slicing.families.tracks import RowTrack, SessionTrack, Track
+from slicewise.slicing.families.grid import GridGroup
+from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup
 from slicewise.slicing.ingest.late import Verdict
 from slicewise.slicing.locate.by_time import bounds_of
 
@@ -33,68 +33,68 @@ def part(op: Operator, verdicts: dict[int, Verdict]) -> None:
     if op._apart:
         return
     takers = [
-        track
-        for track in op._tracks.values()
-        if any(verdicts[placed.number].took.any() for placed in track.windows)
+        group
+        for group in op._groups.values()
+        if any(verdicts[entry.number].took.any() for entry in group.windows)
     ]
-    for track in takers:
-        if track in op._waiters and not _complete(op, track):
-            for placed in track.windows:
-                took, missed = verdicts[placed.number]
-                verdicts[placed.number] = Verdict(np.zeros_like(took), missed | took)
-        elif track in op._waiters or track.parts:
+    for group in takers:
+        if group in op._waiters and not _complete(op, group):
+            for entry in group.windows:
+                took, missed = verdicts[entry.number]
+                verdicts[entry.number] = Verdict(np.zeros_like(took), missed | took)
+        elif group in op._waiters or group.parts:
             _part(op)
             return
 
 
-def _complete(op: Operator, track: Track) -> bool:
+def _complete(op: Operator, group: SliceGroup) -> bool:
     """Whether the rows are known of all slices that open windows need."""
     if op._waiting.kept_from == BEGINNING:
         return True
-    track.evict_at = 0
-    track.evict(op._horizon(op._answered))
-    runs = track.runs
+    group.evict_at = 0
+    group.evict(op._horizon(op._answered))
+    runs = group.runs
     places = runs.places(np.arange(runs.keys))
     return not len(places) or bool(runs.start[places].min() >= op._waiting.kept_from)
 
 
 def _part(op: Operator) -> None:
-    before, waiting = op._tracks, op._waiting
-    places = {p.number: track for track in before.values() for p in track.windows}
-    in_waiting = {id(track) for track in op._waiters}
+    before, waiting = op._groups, op._waiting
+    places = {p.number: group for group in before.values() for p in group.windows}
+    in_waiting = {id(group) for group in op._waiters}
     op._apart, op._combined = True, False
     op._replan()
-    for track in op._tracks.values():
-        old = places[track.windows[0].number]
-        if old is track:
+    for group in op._groups.values():
+        old = places[group.windows[0].number]
+        if old is group:
             continue
         if id(old) in in_waiting:
-            track.store.since = dict(old.store.since)
-            _fill(track, waiting.kept)
-            track.refused = []  # they were handed out when the watermark passed them
-            _fill(track, waiting.batches)
-            refused, track.refused = track.refused, []
+            group.store.since = dict(old.store.since)
+            _fill(group, waiting.kept)
+            group.refused = []  # they were handed out when the watermark passed them
+            _fill(group, waiting.batches)
+            refused, group.refused = group.refused, []
             op._waiting.refused = max(op._waiting.refused, refused, key=len)
         else:
-            _copy(old, track)
+            _copy(old, group)
     op._waiting.kept = []
 
 
-def _fill(track: Track, rows: Sequence[Batch]) -> None:
-    """Give rows to a track that keeps them."""
+def _fill(group: SliceGroup, rows: Sequence[Batch]) -> None:
+    """Give rows to a slice group that keeps them."""
     for batch in rows:
-        track.add(batch)
+        group.add(batch)
 
 
-def _copy(old: Track, track: Track) -> None:
-    """Give the slices of a track to another one."""
+def _copy(old: SliceGroup, group: SliceGroup) -> None:
+    """Give the slices of a slice group to another one."""
     runs = old.runs.copied()
-    track.runs, track.store = runs, old.store.copied(runs)
-    if isinstance(old, RowTrack) and isinstance(track, RowTrack):
-        track.anchors = {n: old.anchors[n].copy() for n in old.anchors}
-        track.tie_order = old.tie_order.copied()
-    if isinstance(old, SessionTrack) and isinstance(track, FreeTrack):
-        edges = track.edges
+    group.runs, group.store = runs, old.store.copied(runs)
+    if isinstance(old, RowGroup) and isinstance(group, RowGroup):
+        group.anchors = {n: old.anchors[n].copy() for n in old.anchors}
+        group.tie_order = old.tie_order.copied()
+    if isinstance(old, SessionGroup) and isinstance(group, GridGroup):
+        edges = group.edges
         bounds = (edges.none, edges.steps, edges.phases, edges.singles)
         run(to_edges)(bounds, runs.places(np.arange(runs.keys)), runs.start, runs.stop)
 
@@ -114,8 +114,8 @@ def prune_kept(op: Operator, *, all_of_it: bool = False) -> None:
         return
     horizon = op._horizon(op._answered)
     least = np.array([INFINITY])
-    for track in op._waiters:
-        needed = track.rows_from(horizon)
+    for group in op._waiters:
+        needed = group.rows_from(horizon)
         least = least if needed is None else np.minimum(least, needed)
 
     def gone(batch: Batch) -> np.ndarray:

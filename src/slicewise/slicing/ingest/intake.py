@@ -14,9 +14,9 @@ from slicewise.limits import INFINITY
 from slicewise.names import missed_name
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.buffer import Batch, events_of
-from slicewise.slicing.families.measure_track import MeasureTrack
+from slicewise.slicing.families.group import SliceGroup
+from slicewise.slicing.families.measured import MeasureGroup
 from slicewise.slicing.families.parting import part
-from slicewise.slicing.families.tracks import Track
 from slicewise.slicing.ingest.events import Columns, check_same_times, fitted
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import check_window_columns
@@ -57,9 +57,9 @@ def bind(op: Operator, columns: Columns) -> None:
     """Learn the types of columns from the first batch; hold later ones to them."""
     import pyarrow as pa
 
-    needed = op._known.columns
-    if op._known.read:
-        check_window_columns(op._known.read, columns.type_of)
+    needed = op._facts.columns
+    if op._facts.read:
+        check_window_columns(op._facts.read, columns.type_of)
     if op._types is None:
         types = {name: columns.type_of(name) for name in needed}
         untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
@@ -111,8 +111,8 @@ def _learn(op: Operator, columns: Columns) -> None:
     op._untyped -= found.keys()
     op._nothing = None
     op._keys.retype([types[name] for name in op.by])
-    for track in op._tracks.values():
-        track.store.rebind(op._bounds)
+    for group in op._groups.values():
+        group.store.rebind(op._bounds)
     op._waiting.retype(found)
     op._guard.end()
 
@@ -123,12 +123,12 @@ def marks_of(
     """Which events meet the conditions of windows; one that raises an error is unusable."""
     marks: dict[int, np.ndarray] = {}
     events: np.ndarray | None = None
-    for placed in op._known.conditions:
-        window = placed.window
+    for entry in op._facts.conditions:
+        window = entry.window
         if isinstance(window.when, str):
             column = columns[window.when]
             mark = column.values.astype(np.bool_)
-            marks[placed.number] = mark if column.valid is None else mark & column.valid
+            marks[entry.number] = mark if column.valid is None else mark & column.valid
             continue
         events = events_of(columns) if events is None else events
         mark = np.zeros(columns.rows, np.bool_)
@@ -138,14 +138,14 @@ def marks_of(
             except Exception:
                 usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
                 usable[row] = False
-        marks[placed.number] = mark
+        marks[entry.number] = mark
     return marks, usable
 
 
 def readable(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
     """The events whose keys and values are text, where they are read and should be."""
     every = any(window.reads is None for window in op.windows)
-    for name in columns if every else op._known.columns:
+    for name in columns if every else op._facts.columns:
         bad = columns.unreadable(name)
         if bad is not None:
             usable = ~bad if usable is None else usable & ~bad
@@ -154,9 +154,9 @@ def readable(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.nd
 
 def within_reach(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
     """The events whose advancing columns can be used too: infinite values reach no instance."""
-    for track in op._takers:
-        if isinstance(track, MeasureTrack):
-            inside = track.usable(columns[track.axis])
+    for group in op._takers:
+        if isinstance(group, MeasureGroup):
+            inside = group.usable(columns[group.axis])
             if not inside.all():
                 usable = inside if usable is None else usable & inside
     return usable
@@ -167,11 +167,11 @@ class Intake:
     """Which events of a batch count.
 
     `wanted` marks those that count for every window, all of them if it is `None`. `shares` has, for
-    tracks that take late events too, all that they take.
+    slice groups that take late events too, all that they take.
     """
 
     wanted: np.ndarray | None = None
-    shares: Mapping[Track, np.ndarray] = field(default_factory=dict)
+    shares: Mapping[SliceGroup, np.ndarray] = field(default_factory=dict)
 
     def counted(self) -> np.ndarray | None:
         """The events that count for any window."""
@@ -180,9 +180,9 @@ class Intake:
         found: np.ndarray = np.logical_or.reduce([self.wanted, *self.shares.values()])
         return found
 
-    def share(self, events: Batch, track: Track) -> Batch | None:
-        """What a track takes of a batch of all that count, if it takes anything."""
-        taken = self.shares.get(track, self.wanted)
+    def share(self, events: Batch, group: SliceGroup) -> Batch | None:
+        """What a slice group takes of a batch of all that count, if it takes anything."""
+        taken = self.shares.get(group, self.wanted)
         if taken is None or taken is events.wanted:
             return events
         chosen = events.times[taken]
@@ -224,9 +224,9 @@ def _sort_out_late(
     """Find who takes late events; `left_out` keeps those that came too late for every window."""
     rows = late.rows
     verdicts: dict[int, Verdict] = {}
-    for track in op._tracks.values():
-        track.know(len(op._keys))
-        verdicts |= track.verdicts(late)
+    for group in op._groups.values():
+        group.know(len(op._keys))
+        verdicts |= group.verdicts(late)
     part(op, verdicts)
     took = np.logical_or.reduce([verdict.took for verdict in verdicts.values()])
     missed = np.logical_or.reduce([verdict.missed for verdict in verdicts.values()])
@@ -238,13 +238,13 @@ def _sort_out_late(
         by_name = {p.window.name: verdicts[p.number].missed[partly] for p in op._windows}
         op._late.add(with_missed(columns.table(rows[partly]), by_name))
     shares = {}
-    for track in op._tracks.values():
-        taken = track.takes(late, verdicts)
-        if taken.any() and track not in op._waiters:
-            track.drop_closed(np.unique(late.keys[taken]), late.horizon)
+    for group in op._groups.values():
+        taken = group.takes(late, verdicts)
+        if taken.any() and group not in op._waiters:
+            group.drop_closed(np.unique(late.keys[taken]), late.horizon)
             share = wanted.copy()
             share[rows[taken]] = True
-            shares[track] = share
+            shares[group] = share
     return Intake(wanted, shares)
 
 

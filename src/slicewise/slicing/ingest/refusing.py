@@ -14,8 +14,8 @@ import numpy as np
 
 from slicewise.slicing.buffer import BAD, ROW, Batch
 from slicewise.slicing.emit.output import key_columns
-from slicewise.slicing.families.order import OrderTrack
-from slicewise.slicing.families.tracks import Track
+from slicewise.slicing.families.group import SliceGroup
+from slicewise.slicing.families.ordered import OrderedGroup
 from slicewise.slicing.ingest.events import Columns, times_column
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def hand_out_failed(op: Operator) -> Exception | None:
     """Make events bad that what is the user's own could not take; the first error."""
     import pyarrow as pa
 
-    tracks = [track for track in op._tracks.values() if isinstance(track, OrderTrack)]
-    users = [user for track in tracks for user in track.users.values()]
+    groups = [group for group in op._groups.values() if isinstance(group, OrderedGroup)]
+    users = [user for group in groups for user in group.users.values()]
     failed = [one for user in users for one in user.failed]
     refused, errors = _refused_late(op)
     for user in users:
@@ -65,7 +65,7 @@ def _refused_late(op: Operator) -> tuple[list[dict[str, Any]], list[Exception]]:
     events: dict[Any, dict[str, Any]] = {}
     errors: list[Exception] = []
     given, op._waiting.refused = op._waiting.refused, []
-    for refused in [given, *(_taken([track]) for track in op._waiters)]:
+    for refused in [given, *(_taken([group]) for group in op._waiters)]:
         here: Counter[Any] = Counter()
         for batch, row, error in refused:
             if BAD in batch.marks and batch.marks[BAD][row]:
@@ -76,7 +76,7 @@ def _refused_late(op: Operator) -> tuple[list[dict[str, Any]], list[Exception]]:
             said = repr(event) if whole is None else id(whole)
             here[said] += 1
             events[said] = event
-        found |= here  # tracks that refuse the same event mean one
+        found |= here  # slice groups that refuse the same event mean one
     return [events[said] for said in found.elements()], errors
 
 
@@ -91,10 +91,10 @@ def _event(op: Operator, batch: Batch, row: int) -> dict[str, Any]:
     return event | {name: c.tolist()[0] for name, c in batch.take(rows).columns.items()}
 
 
-def _taken(tracks: Iterable[Track]) -> list[tuple[Batch, int, Exception]]:
-    """What the tracks have noted, which they then forget."""
+def _taken(groups: Iterable[SliceGroup]) -> list[tuple[Batch, int, Exception]]:
+    """What the slice groups have noted, which they then forget."""
     refused = []
-    for track in tracks:
-        refused += track.refused
-        track.refused = []
+    for group in groups:
+        refused += group.refused
+        group.refused = []
     return refused

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slicewise.arrays.keys import Keys
-    from slicewise.slicing.families.tracks import Track
+    from slicewise.slicing.families.group import SliceGroup
     from slicewise.slicing.families.user_rows import UserRows
 
 WINDOWS = 1 << 20  # so many windows an operator may have had
@@ -164,22 +164,22 @@ def exactly(values: np.ndarray, count: int, what: str, dtype: Any = np.int64) ->
     return values
 
 
-def check_slices(track: Track, count: int, keys: int, reach: float) -> None:
+def check_slices(group: SliceGroup, count: int, keys: int, reach: float) -> None:
     """Refuse runs whose slices are not in order, or further off than `reach`."""
-    runs = track.runs
+    runs = group.runs
     start, stop = runs.start[:count], runs.stop[:count]
     require(bool((np.abs(start) < reach).all()), "slices begin beyond all times")  # NaN too
     require(_rise(start[:-1], start[1:], runs.size[:keys]), "slices are not in order")
-    good = track.keeps_rows or bool(((stop >= start) & (stop <= INFINITY)).all())
+    good = group.keeps_rows or bool(((stop >= start) & (stop <= INFINITY)).all())
     require(good, "slices end before they begin")
     base, rows = runs.base[:keys], runs.rows[:count]
     good = base.min(initial=0) >= 0 and base.max(initial=0) < REACH
     require(good and rows.min(initial=0) >= 0, "it counts fewer rows than none")
 
 
-def check_times(track: Track, count: int, keys: int, *, ordered: bool) -> None:
+def check_times(group: SliceGroup, count: int, keys: int, *, ordered: bool) -> None:
     """Refuse slices whose first and last events are at no times; `ordered` ones do not overlap."""
-    runs = track.runs
+    runs = group.runs
     first, last = runs.first[:count], runs.last[:count]
     near = (first > -REACH) & (last < REACH) & (first <= last)
     require(bool(near.all()), "slices have events at no time")
@@ -187,9 +187,9 @@ def check_times(track: Track, count: int, keys: int, *, ordered: bool) -> None:
     require(good, "events are not in order")
 
 
-def check_seen(track: Track, seen: np.ndarray, count: int, keys: int) -> None:
+def check_seen(group: SliceGroup, seen: np.ndarray, count: int, keys: int) -> None:
     """Refuse counts of rows that are fewer than those in slices."""
-    runs = track.runs
+    runs = group.runs
     good = seen.min(initial=0) >= 0 and seen.max(initial=0) < REACH
     require(good and runs.start[:count].min(initial=0) >= 0, "it counts fewer rows than none")
     some = np.flatnonzero(runs.size[:keys] > 0)
@@ -197,15 +197,15 @@ def check_seen(track: Track, seen: np.ndarray, count: int, keys: int) -> None:
     require(bool((runs.start[last] < seen[some]).all()), "slices have more rows than were seen")
 
 
-def check_anchors(track: Track, anchors: np.ndarray, keys: int) -> None:
+def check_anchors(group: SliceGroup, anchors: np.ndarray, keys: int) -> None:
     """Refuse positions of rows that are not there."""
-    runs = track.runs
+    runs = group.runs
     high = runs.base[:keys] + runs.size[:keys]
     good = (anchors >= 0) & (anchors <= high)
     require(bool(good.all()), "sessions begin at rows that are not there")
 
 
-def check_users(track: Track, user: UserRows, keys: int, *, over: bool) -> None:
+def check_users(group: SliceGroup, user: UserRows, keys: int, *, over: bool) -> None:
     """Refuse instances that begin or end where no slice does.
 
     When all is `over`, at a watermark of infinity, slices are gone, and nothing asks for them.
@@ -214,12 +214,12 @@ def check_users(track: Track, user: UserRows, keys: int, *, over: bool) -> None:
         require(_is_whole(code, 0, keys - 1), f"a window has seen a key {code!r}")
         for begun in progress.open_since:
             require(_are_whole(begun, 2), f"an instance is open since {begun!r}")
-            good = over or _begins(track, code, begun[1])
+            good = over or _begins(group, code, begun[1])
             require(good, "an instance begins where no slice does")
     for one in user.ended:
         require(_are_whole(one, 5) and 0 <= one[0] < keys, f"an instance ended as {one!r}")
         code, _, _, begin, end = one
-        good = begin < end and _begins(track, code, begin) and _begins(track, code, end)
+        good = begin < end and _begins(group, code, begin) and _begins(group, code, end)
         require(over or good, "an instance ends where no slice does")
 
 
@@ -228,9 +228,9 @@ def _are_whole(values: Any, many: int) -> bool:
     return good and all(_is_whole(value, BEGINNING, INFINITY) for value in values)
 
 
-def _begins(track: Track, code: int, position: int) -> bool:
+def _begins(group: SliceGroup, code: int, position: int) -> bool:
     """Whether a slice of a key begins with the row at this position."""
-    runs = track.runs
+    runs = group.runs
     a = int(runs.offset[code])
     starts = runs.start[a : a + int(runs.size[code])]
     at = int(np.searchsorted(starts, position))

@@ -18,7 +18,7 @@ import numpy as np
 from slicewise.aggregates.base import Component, place_of
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.families.tracks import Placed
+from slicewise.slicing.families.group import WindowEntry
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.blob import BlobReader
 from slicewise.slicing.state.checks import check_header, reading
@@ -65,7 +65,7 @@ def _resumed(op: Operator, source: BlobReader, types: Mapping[str, pa.DataType])
     _check(op, header)
     wanted = op.windows
     op._windows = [p for one in header["windows"] if (p := _continued(one, wanted))]
-    op._taken = {placed.window.name for placed in op._windows}
+    op._taken = {entry.window.name for entry in op._windows}
     for name in COUNTERS:
         setattr(op, name, header["counters"][name])
     op._combined, op._apart = combined_of(header), header.get("apart", False)
@@ -77,8 +77,8 @@ def _resumed(op: Operator, source: BlobReader, types: Mapping[str, pa.DataType])
     op._floor = op._horizon(op.watermark)
     op.lateness = before
     for one in header["windows"]:
-        if one["number"] not in {placed.number for placed in op._windows}:
-            op._emitted.forget(one["number"])
+        if one["number"] not in {entry.number for entry in op._windows}:
+            op._log.forget(one["number"])
     if header["types"] is not None:
         _get_types(op, header["types"], source, types)
         _get_tracks(op, source)
@@ -110,11 +110,11 @@ def _check(op: Operator, header: dict[str, Any]) -> None:
         )
 
 
-def _continued(one: dict[str, Any], wanted: list[Window]) -> Placed | None:
+def _continued(one: dict[str, Any], wanted: list[Window]) -> WindowEntry | None:
     """The window of a snapshot that goes on, if it is among those wanted."""
     for window in wanted:
         if same_window(one["window"], window_described(window)):
-            return Placed(one["number"], window, one["since"])
+            return WindowEntry(one["number"], window, one["since"])
     return None
 
 
@@ -122,10 +122,10 @@ def _get_tracks(op: Operator, source: BlobReader) -> None:
     nodes = {str(node["place"]): node for node in source.header["tracks"]}
     # An event that is not yet seen decides from when on a new aggregate knows everything.
     since = max(op._newest + 1, op.watermark)
-    for place, track in op._tracks.items():
+    for place, group in op._groups.items():
         node = nodes.get(str(_place_said(place)))
-        if node is None or node["kind"] != type(track).__name__:
-            shown = ", ".join(repr(placed.window.name) for placed in track.windows)
+        if node is None or node["kind"] != group.kind:
+            shown = ", ".join(repr(entry.window.name) for entry in group.windows)
             raise SnapshotError(
                 f"With these aggregates and this lateness the windows {shown} need rows, or need "
                 "them no longer, and the snapshot keeps them the other way. Leave the lateness and "
@@ -135,7 +135,7 @@ def _get_tracks(op: Operator, source: BlobReader) -> None:
         def get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
             _get_store(store, node, count, source, since)
 
-        _get_track(track, node, len(op._keys), source, get_store)
+        _get_track(group, node, len(op._keys), source, get_store)
 
 
 def _get_store(store: Store, node: Any, count: int, source: BlobReader, since: int) -> None:
@@ -171,8 +171,8 @@ def _get_store(store: Store, node: Any, count: int, source: BlobReader, since: i
 
 
 def _share_since(op: Operator) -> None:
-    """Let new tracks know from when on aggregates know everything: waiting events come to them."""
-    stores = [track.store for track in op._tracks.values()]
+    """Let new slice groups know since when aggregates know all: waiting events come to them."""
+    stores = [group.store for group in op._groups.values()]
     numbers = {number for store in stores for number in store.since}
     shared = {n: max(store.since.get(n, BEGINNING) for store in stores) for n in numbers}
     for store in stores:

@@ -21,12 +21,12 @@ from slicewise.aggregates.base import Aggregate, Component
 from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY, REACH
-from slicewise.slicing.emit.log import CLOSE, END, FIELDS, KEY, START, WINDOW, Emitted
-from slicewise.slicing.families.free_track import FreeTrack
-from slicewise.slicing.families.measure_track import MeasureTrack
-from slicewise.slicing.families.order import OrderTrack
+from slicewise.slicing.emit.log import CLOSE, END, FIELDS, KEY, START, WINDOW, EmissionLog
+from slicewise.slicing.families.grid import GridGroup
+from slicewise.slicing.families.group import RowGroup, SliceGroup, WindowEntry
+from slicewise.slicing.families.measured import MeasureGroup
+from slicewise.slicing.families.ordered import OrderedGroup
 from slicewise.slicing.families.parting import prune_kept
-from slicewise.slicing.families.tracks import Placed, RowTrack, Track
 from slicewise.slicing.families.user_rows import Progress, UserRows
 from slicewise.slicing.forgetting import codes_of, live_keys, look_again
 from slicewise.slicing.ingest.intake import bind_to
@@ -104,7 +104,7 @@ def snapshot(op: Operator) -> bytes:
         "late": [out.put_bytes(table_bytes(table)) for table in op._late.tables],
         "keys": _put_keys(op._keys, live, out),
         "dirty": out.put(codes[dirty]),
-        "emitted": _put_emitted(op._emitted, codes, out),
+        "emitted": _put_emitted(op._log, codes, out),
         "floor": op._floor,
         "answered": op._answered,
         "combined": op._combined,
@@ -112,8 +112,8 @@ def snapshot(op: Operator) -> bytes:
         "waiting": put_waiting(op._waiting.batches, codes, out),
         "kept": put_waiting(op._waiting.kept, codes, out),
         "tracks": [
-            {"place": _place_said(place), **_put_track(track, live, codes, out)}
-            for place, track in op._tracks.items()
+            {"place": _place_said(place), **_put_track(group, live, codes, out)}
+            for place, group in op._groups.items()
         ],
     }
     return out.blob(header)
@@ -168,7 +168,7 @@ def _restored(
         **{name: header[name] for name in SETTINGS if name in header},  # older ones have fewer
     )
     op._windows = [
-        Placed(one["number"], window, one["since"])
+        WindowEntry(one["number"], window, one["since"])
         for one, window in zip(header["windows"], found, strict=True)
     ]
     for name in COUNTERS:
@@ -178,9 +178,9 @@ def _restored(
     _get_progress(op, source)
     if header["types"] is not None:
         _get_types(op, header["types"], source)
-        tracks = list(op._tracks.values())
-        for track, node in zip(tracks, header["tracks"], strict=True):
-            _get_track(track, node, len(op._keys), source)
+        groups = list(op._groups.values())
+        for group, node in zip(groups, header["tracks"], strict=True):
+            _get_track(group, node, len(op._keys), source)
         get_events(op, source)
         say_times(op, header)
     return op
@@ -193,14 +193,14 @@ def say_times(op: Operator, header: dict[str, Any]) -> None:
     """
     if "unit" in header:
         return
-    entries = op._emitted.entries.copy()
-    for track in op._tracks.values():
-        numbers = [p.number for p in track.windows if isinstance(p.window, RowsEveryTime)]
+    entries = op._log.entries.copy()
+    for group in op._groups.values():
+        numbers = [p.number for p in group.windows if isinstance(p.window, RowsEveryTime)]
         mine = np.flatnonzero(np.isin(entries[WINDOW], numbers))
         if len(mine):
-            entries[START, mine] = track.times_at(entries[KEY, mine], entries[START, mine])
+            entries[START, mine] = group.times_at(entries[KEY, mine], entries[START, mine])
             entries[END, mine] = entries[CLOSE, mine]
-    op._emitted.load(entries)
+    op._log.load(entries)
 
 
 def counted_in(unit: str | None, windows: Any) -> Any:
@@ -219,12 +219,12 @@ def combined_of(header: dict[str, Any]) -> bool | None:
 
 def get_events(op: Operator, source: BlobReader) -> None:
     """The events that wait, if anything still takes them."""
-    for track in op._waiters:
-        if isinstance(track, OrderTrack):
-            op._waiting.separate(track.after)
+    for group in op._waiters:
+        if isinstance(group, OrderedGroup):
+            op._waiting.separate(group.after)
     if op._waiters:
         types = {name: (op._types or {})[name] for name in op._kept()}
-        conditions = [placed.number for placed in op._known.conditions]
+        conditions = [entry.number for entry in op._facts.conditions]
         given = (source, types, len(op._keys), conditions)
         op._waiting.batches = get_waiting(source.header["waiting"], *given, single=not op.by)
         if "kept" not in source.header:
@@ -244,13 +244,13 @@ def _get_progress(op: Operator, source: BlobReader) -> None:
     op._late.forgotten = op._stats.late_forgotten
     _get_keys(op._keys, header["keys"], source)
     look_again(op)
-    op._emitted = _get_emitted(header, len(op._keys), source)
+    op._log = _get_emitted(header, len(op._keys), source)
     dirty = codes(source.get(header["dirty"]), len(op._keys), "keys that have changed")
     op._dirty = [dirty] if len(dirty) else []
 
 
 def _place_said(place: Any) -> Any:
-    """The place of a track among the others, as JSON has it."""
+    """The place of a slice group among the others, as JSON has it."""
     return list(place) if isinstance(place, tuple) else place
 
 
@@ -265,12 +265,12 @@ def _output(aggregate: Aggregate) -> str:
 def _compact(op: Operator) -> None:
     """Let go of what nothing can need any more, all of it; otherwise that is done now and then."""
     horizon = op._horizon(op._answered)
-    for track in op._tracks.values():
-        track.evict_at = 0
-        track.evict(horizon)
-        _ = track.runs  # brings slices that are kept by time into the order of keys
+    for group in op._groups.values():
+        group.evict_at = 0
+        group.evict(horizon)
+        _ = group.runs  # brings slices that are kept by time into the order of keys
     prune_kept(op, all_of_it=True)
-    op._emitted.pruned_at = 0
+    op._log.pruned_at = 0
     op._prune(horizon)
 
 
@@ -330,7 +330,7 @@ def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
 # What was emitted.
 
 
-def _put_emitted(emitted: Emitted, codes: np.ndarray, out: BlobWriter) -> Any:
+def _put_emitted(emitted: EmissionLog, codes: np.ndarray, out: BlobWriter) -> Any:
     fields = dict(zip(FIELDS, emitted.entries, strict=True))
     fields["key"] = codes[fields["key"]]
     # Near to each other, and so short as distances.
@@ -341,7 +341,7 @@ def _put_emitted(emitted: Emitted, codes: np.ndarray, out: BlobWriter) -> Any:
     return {name: out.put(values) for name, values in fields.items()}
 
 
-def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> Emitted:
+def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> EmissionLog:
     fields = {name: source.get(header["emitted"][name]) for name in FIELDS}
     for name, values in fields.items():
         exactly(values, len(fields["key"]), f"emitted {name}s")
@@ -350,7 +350,7 @@ def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> Emitt
     require(np.isin(fields["window"], numbers).all(), "it has emitted other windows than its own")
     fields["end"] += fields["start"]
     fields["close"] += fields["end"]
-    emitted = Emitted()
+    emitted = EmissionLog()
     emitted.load(np.stack([fields[name] for name in FIELDS]))
     return emitted
 
@@ -358,17 +358,17 @@ def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> Emitt
 # Slices.
 
 
-def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
-    """The slices of a track, in the order of its runs, without what was free between them."""
-    runs = track.runs
+def _put_track(group: SliceGroup, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
+    """The slices of a slice group, in the order of its runs, without what was free between them."""
+    runs = group.runs
     size, base = of_keys(runs.size, live), of_keys(runs.base, live)
     places = runs.places(live[live < runs.keys])
     slots = runs.slot[places]
     start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
-    timed = track.keeps_rows
-    asks = type(track) is not FreeTrack  # when the first and last event of a slice were
+    timed = group.keeps_rows
+    asks = type(group) is not GridGroup  # when the first and last event of a slice were
     node = {
-        "kind": type(track).__name__,
+        "kind": group.kind,
         "size": out.put(size),
         "base": out.put(base),
         "start": out.put(start),
@@ -378,22 +378,22 @@ def _put_track(track: Track, live: np.ndarray, codes: np.ndarray, out: BlobWrite
         "last": out.put(last - first) if asks else None,
         "rows": out.put(runs.rows[slots]),
         "arrival": out.put(runs.arrival[slots]) if timed else None,
-        "evict_at": track.evict_at,
-        "store": _put_store(track.store, slots, out),
+        "evict_at": group.evict_at,
+        "store": _put_store(group.store, slots, out),
     }
-    ties = track.tie_order.table(slots)
+    ties = group.tie_order.table(slots)
     if ties is not None:
         node["ties"] = out.put_bytes(table_bytes(ties))
-    if isinstance(track, MeasureTrack):
-        node["settled"] = out.put(of_keys(track.settled, live, BEGINNING))
-    if isinstance(track, RowTrack):
-        node["marks"] = {n: out.put(marks[slots]) for n, marks in track.marks.items()}
-        node["anchors"] = {n: out.put(of_keys(a, live)) for n, a in track.anchors.items()}
-    if isinstance(track, OrderTrack):
-        node["seen"] = out.put(of_keys(track.seen, live))
-        node["after"] = track.after
-        node["marks"] = {n: out.put(_padded(f, runs.slots)[slots]) for n, f in track.flags.items()}
-        node["users"] = {n: _put_user(user, codes, out) for n, user in track.users.items()}
+    if isinstance(group, MeasureGroup):
+        node["settled"] = out.put(of_keys(group.settled, live, BEGINNING))
+    if isinstance(group, RowGroup):
+        node["marks"] = {n: out.put(marks[slots]) for n, marks in group.marks.items()}
+        node["anchors"] = {n: out.put(of_keys(a, live)) for n, a in group.anchors.items()}
+    if isinstance(group, OrderedGroup):
+        node["seen"] = out.put(of_keys(group.seen, live))
+        node["after"] = group.after
+        node["marks"] = {n: out.put(_padded(f, runs.slots)[slots]) for n, f in group.flags.items()}
+        node["users"] = {n: _put_user(user, codes, out) for n, user in group.users.items()}
     return node
 
 
@@ -407,66 +407,66 @@ def _together(values: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 
 def _get_track(
-    track: Track,
+    group: SliceGroup,
     node: Any,
     keys: int,
     source: BlobReader,
     get_store: Callable[[Store, Any, int, BlobReader], None] | None = None,
 ) -> None:
-    if node["kind"] != type(track).__name__:
+    if node["kind"] != group.kind:
         raise SnapshotError(
             f"The snapshot keeps slices as {node['kind']}, and these windows and aggregates keep "
-            f"them as {type(track).__name__}. Restore it with the release that wrote it."
+            f"them as {group.kind}. Restore it with the release that wrote it."
         )
-    if isinstance(track, MeasureTrack):
+    if isinstance(group, MeasureGroup):
         kind = source.get(node["settled"]).dtype
-        track.keep_as(kind, rows=node["arrival"] is not None)
-    runs = track.runs
+        group.keep_as(kind, rows=node["arrival"] is not None)
+    runs = group.runs
     count = source.count(node["start"][1])
     runs.lay_out(sizes(source.get(node["size"]), keys, count))
     runs.base[:keys] = exactly(source.get(node["base"]), keys, "keys")
-    _get_slices(track, node, count, keys, source)
-    track.evict_at = node["evict_at"]
-    (get_store or _get_store)(track.store, node["store"], count, source)
-    track.store.set_eager(eager=track.store.tree is not None)
+    _get_slices(group, node, count, keys, source)
+    group.evict_at = node["evict_at"]
+    (get_store or _get_store)(group.store, node["store"], count, source)
+    group.store.set_eager(eager=group.store.tree is not None)
     if "ties" in node:
-        track.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
-    if isinstance(track, MeasureTrack):
-        track._admit()
-        settled = exactly(source.get(node["settled"]), keys, "keys", track.settled.dtype)
+        group.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
+    if isinstance(group, MeasureGroup):
+        group._admit()
+        settled = exactly(source.get(node["settled"]), keys, "keys", group.settled.dtype)
         known = settled[settled != BEGINNING]
-        require((np.abs(known) < track.reach).all(), "keys have come beyond all values")
-        track.settled[:keys] = settled
-    if isinstance(track, RowTrack):
+        require((np.abs(known) < group.reach).all(), "keys have come beyond all values")
+        group.settled[:keys] = settled
+    if isinstance(group, RowGroup):
         for number, place in node["marks"].items():
-            if int(number) in track.marks:
-                track.marks[int(number)] = _get_marks(place, count, runs.slots, source)
+            if int(number) in group.marks:
+                group.marks[int(number)] = _get_marks(place, count, runs.slots, source)
         for number, place in node["anchors"].items():
             anchors = exactly(source.get(place), keys, "keys")
-            check_anchors(track, anchors, keys)
-            track.anchors[int(number)] = _padded(anchors, len(runs.offset))
-    if isinstance(track, OrderTrack):
-        track.after = node["after"]
+            check_anchors(group, anchors, keys)
+            group.anchors[int(number)] = _padded(anchors, len(runs.offset))
+    if isinstance(group, OrderedGroup):
+        group.after = node["after"]
         seen = exactly(source.get(node["seen"]), keys, "keys")
-        check_seen(track, seen, count, keys)
-        track.seen = _padded(seen, len(runs.offset))
+        check_seen(group, seen, count, keys)
+        group.seen = _padded(seen, len(runs.offset))
         for number, place in node["marks"].items():
-            if int(number) in track.flags:
-                track.flags[int(number)] = _get_marks(place, count, runs.slots, source)
+            if int(number) in group.flags:
+                group.flags[int(number)] = _get_marks(place, count, runs.slots, source)
         watermark = source.header["counters"]["watermark"]
         over = min(watermark, source.header.get("answered", watermark)) >= INFINITY
         for number, progress in node["users"].items():
-            if int(number) in track.users:
-                _get_user(track.users[int(number)], progress, source)
-                check_users(track, track.users[int(number)], keys, over=over)
+            if int(number) in group.users:
+                _get_user(group.users[int(number)], progress, source)
+                check_users(group, group.users[int(number)], keys, over=over)
 
 
 def _get_marks(place: Any, count: int, slots: int, source: BlobReader) -> np.ndarray:
     return _padded(exactly(source.get(place), count, "marks", np.bool_), slots)
 
 
-def _get_slices(track: Track, node: Any, count: int, keys: int, source: BlobReader) -> None:
-    runs = track.runs
+def _get_slices(group: SliceGroup, node: Any, count: int, keys: int, source: BlobReader) -> None:
+    runs = group.runs
     kind = runs.start.dtype
     start = exactly(source.get(node["start"]), count, "slices", kind)
     runs.start[:count] = runs.stop[:count] = start
@@ -480,12 +480,12 @@ def _get_slices(track: Track, node: Any, count: int, keys: int, source: BlobRead
     runs.rows[:count] = exactly(source.get(node["rows"]), count, "slices")
     if node["arrival"] is not None:
         runs.arrival[:count] = exactly(source.get(node["arrival"]), count, "slices")
-    require((node["stop"] is None) == track.keeps_rows, "rows and slices are taken for each other")
-    reach = track.reach if isinstance(track, MeasureTrack) else REACH
-    check_slices(track, count, keys, reach)
-    if type(track) is not FreeTrack:
+    require((node["stop"] is None) == group.keeps_rows, "rows and slices are taken for each other")
+    reach = group.reach if isinstance(group, MeasureGroup) else REACH
+    check_slices(group, count, keys, reach)
+    if type(group) is not GridGroup:
         require(node["first"] is not None, "slices have events at no time")
-        check_times(track, count, keys, ordered=isinstance(track, OrderTrack))
+        check_times(group, count, keys, ordered=isinstance(group, OrderedGroup))
 
 
 def _padded(values: np.ndarray, size: int) -> np.ndarray:

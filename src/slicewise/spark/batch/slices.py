@@ -64,7 +64,7 @@ class CombineSlices:
         for rows in joined(batches):
             fed = fed or Traced(self.query, KeyOrdered)
             fed.work(self.query.read(self.query.named(rows)), KeyOrdered.take)
-            if next(iter(fed.operator._tracks.values())).live > KEPT:
+            if next(iter(fed.operator._groups.values())).live > KEPT:
                 yield from self._slices(fed.operator, part)
                 fed, part = None, part + 1
         if fed is not None:
@@ -73,10 +73,10 @@ class CombineSlices:
     def _slices(self, operator: Operator, part: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        (track,) = operator._tracks.values()
-        if not track.live:
+        (group,) = operator._groups.values()
+        if not group.live:
             return  # no row had a usable time
-        runs, store = track.runs, track.store
+        runs, store = group.runs, group.store
         sizes = runs.size[: runs.keys]
         codes = np.repeat(np.arange(runs.keys), sizes)
         begins = np.cumsum(sizes) - sizes

@@ -123,7 +123,7 @@ class KeepBuckets:
 
         about = {**self.about, **(self.buckets.about() if self.buckets else {})}
         known, snapshot = state.get if state.exists else ("", None)
-        newest = self._known(json.loads(known), about) if known else BEGINNING
+        newest = self._facts(json.loads(known), about) if known else BEGINNING
         batch = Arrived.of(frames)
         newest = max(newest, batch.newest)
         kept, made, metrics = self._step(snapshot, batch, newest)
@@ -168,7 +168,7 @@ class KeepBuckets:
     def _kept(self, snapshot: bytes | None) -> Kept:
         return self.keeper.fresh() if snapshot is None else self.keeper.resumed(snapshot)
 
-    def _known(self, before: dict[str, Any], now: dict[str, Any]) -> int:
+    def _facts(self, before: dict[str, Any], now: dict[str, Any]) -> int:
         """The newest event time of the checkpoint, if this query may go on from it."""
         check_about(before, now)
         newest: int = before["newest"]

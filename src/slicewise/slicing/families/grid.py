@@ -1,4 +1,4 @@
-"""The track of context-free windows over time, whose edges are the same for all keys."""
+"""The slice group of context-free windows over time, whose edges are the same for all keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families.tracks import Placed, Track
+from slicewise.slicing.families.group import SliceGroup, WindowEntry
 from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free, keep_from
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
@@ -30,12 +30,14 @@ KEYS_BY_TIME, EVENTS_BY_TIME, KEYS_PER_EVENT = 256, 4096, 8
 MOVED_PER_EVENT = 1  # slices that are moved from keys to times for each new event
 
 
-class FreeTrack(Track):
+class GridGroup(SliceGroup):
     """Context-free windows over time.
 
     Slices are kept by key, in runs, or by time, in bands; whoever asks for `runs` or `store` gets
     all of them by key. Bands are for many keys and for results that are never revised.
     """
+
+    kind = "FreeTrack"
 
     bands: Bands | None = None
 
@@ -152,10 +154,10 @@ class FreeTrack(Track):
         else:
             self.bands.renumber(len(live), codes)
 
-    def set_windows(self, windows: Sequence[Placed]) -> None:
+    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         super().set_windows(windows)
         dtype = self.runs.start.dtype.str
-        defined = [placed.window for placed in windows]
+        defined = [entry.window for entry in windows]
         self.edges = cut_by(defined, self.technique, dtype)
         self.begins = kept_by(defined, self.technique, self.edges)
         self.fused_to = BEGINNING

@@ -1,9 +1,9 @@
-"""Tracks: one way of slicing with the windows that share its slices.
+"""Slice groups: one way of slicing with the windows that share its slices.
 
-A track slices events, keeps their states, lists the window instances its slices make up, and
+A slice group slices events, keeps their states, lists the window instances its slices make up, and
 evicts slices that no instance can need any more. Context-free windows of one measure share a
-track, sessions share another one, perhaps with windows of time, and windows that need rows share a
-third; `order` has a fourth.
+slice group, sessions share another one, perhaps with windows of time, and windows that need rows
+share a third; `ordered` has a fourth.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ COUNTING = (RowPeriodic, RowsEveryTime, TimeEveryRows)
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class WindowEntry:
     """A window with its number in the operator and the least start of an instance it reports."""
 
     number: int
@@ -78,9 +78,10 @@ class Placed:
     since: Any = BEGINNING
 
 
-class Track(ABC):
-    """What all tracks share."""
+class SliceGroup(ABC):
+    """What all slice groups share."""
 
+    kind: str  # what snapshots call it
     edges: Edges
 
     def __init__(
@@ -93,7 +94,7 @@ class Track(ABC):
     ) -> None:
         self.runs = Runs(dtype)
         self.store = Store(bounds, self.runs, merger, eager=eager)
-        self.windows: list[Placed] = []
+        self.windows: list[WindowEntry] = []
         self.technique: Technique = "cutty"
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
@@ -129,20 +130,20 @@ class Track(ABC):
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
         """What each window, by its number, makes of events that are below the horizon."""
-        return {placed.number: self._verdict(placed, late) for placed in self.windows}
+        return {entry.number: self._verdict(entry, late) for entry in self.windows}
 
-    def _verdict(self, placed: Placed, late: Late) -> Verdict:
-        found = by_ends(placed.window, late, placed.since)
+    def _verdict(self, entry: WindowEntry, late: Late) -> Verdict:
+        found = by_ends(entry.window, late, entry.since)
         if found is not None:
             return found
-        gap = placed.window.joins_within
+        gap = entry.window.joins_within
         if gap is not None:
-            return by_sessions(gap, late, self.runs, placed.since)
-        return too_late(late, placed.since)
+            return by_sessions(gap, late, self.runs, entry.since)
+        return too_late(late, entry.since)
 
     def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
         """Which late events go into slices, given what the windows make of them."""
-        taken = [verdicts[placed.number].took for placed in self.windows]
+        taken = [verdicts[entry.number].took for entry in self.windows]
         found: np.ndarray = np.logical_or.reduce(taken)
         return found
 
@@ -172,12 +173,12 @@ class Track(ABC):
     def held(self) -> np.ndarray:
         """By code, the keys of which anything is known that an answer may depend on."""
         held: np.ndarray = self.runs.size[: self.runs.keys] > 0
-        if any(isinstance(placed.window, COUNTING) for placed in self.windows):
+        if any(isinstance(entry.window, COUNTING) for entry in self.windows):
             held |= of_keys(self._rows_ever(), np.arange(len(held))) > 0
         return held
 
     def _rows_ever(self) -> np.ndarray:
-        """How many slices of each key are gone, for tracks whose slices are rows."""
+        """How many slices of each key are gone, for slice groups whose slices are rows."""
         return self.runs.base
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
@@ -189,7 +190,7 @@ class Track(ABC):
         """The instances of all keys that close in `(low, high]`, if they are merged together."""
         return None
 
-    def set_windows(self, windows: Sequence[Placed]) -> None:
+    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         """Take over a new set of windows; slices that exist stay as they are."""
         self.windows = list(windows)
         self.ties = any(isinstance(p.window, DATA_DRIVEN) for p in windows)
@@ -241,7 +242,7 @@ class Track(ABC):
         return found
 
     def times_at(self, keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """The times of rows by their positions, for tracks whose slices are rows.
+        """The times of rows by their positions, for slice groups whose slices are rows.
 
         Rows that are gone have the time of the first one that is left.
         """
@@ -322,23 +323,25 @@ class Track(ABC):
         )
 
 
-class SessionTrack(Track):
+class SessionGroup(SliceGroup):
     """Sessions of any gaps, cut by the smallest, and windows of time that share their slices."""
 
-    def set_windows(self, windows: Sequence[Placed]) -> None:
+    kind = "SessionTrack"
+
+    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         super().set_windows(windows)
-        sessions = [placed for placed in windows if isinstance(placed.window, Session)]
-        free = [placed for placed in windows if not isinstance(placed.window, Session)]
-        gaps = [placed.window.gap for placed in sessions]
+        sessions = [entry for entry in windows if isinstance(entry.window, Session)]
+        free = [entry for entry in windows if not isinstance(entry.window, Session)]
+        gaps = [entry.window.gap for entry in sessions]
         self.gap = min(gaps, default=INFINITY)
         self.widest = max(gaps, default=0)
         self.arrays = (
-            np.array([placed.number for placed in sessions], np.int64),
+            np.array([entry.number for entry in sessions], np.int64),
             np.array(gaps, np.int64),
-            np.array([placed.since for placed in sessions], np.int64),
+            np.array([entry.since for entry in sessions], np.int64),
         )
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in free], "i8")
-        self.edges = on_both_sides(cut_by([placed.window for placed in free], self.technique))
+        self.edges = on_both_sides(cut_by([entry.window for entry in free], self.technique))
 
     @property
     def rule(self) -> Rule:
@@ -427,22 +430,24 @@ class SessionTrack(Track):
         return older[:count], newer[:count]
 
 
-class RowTrack(Track):
+class RowGroup(SliceGroup):
     """Windows that need the rows themselves, in the order of (time, ties, arrival)."""
+
+    kind = "RowTrack"
 
     @property
     def keeps_rows(self) -> bool:
         return True
 
-    def set_windows(self, windows: Sequence[Placed]) -> None:
+    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         super().set_windows(windows)
-        free = [placed for placed in windows if isinstance(placed.window, FREE)]
+        free = [entry for entry in windows if isinstance(entry.window, FREE)]
         self.free = FreeWindows.of([(p.number, p.window, p.since) for p in free], "i8")
         known: dict[int, np.ndarray] = getattr(self, "marks", {})
         self.marks = {
-            placed.number: known.get(placed.number, np.zeros(self.runs.slots, np.bool_))
-            for placed in windows
-            if isinstance(placed.window, Punctuated | Threshold)
+            entry.number: known.get(entry.number, np.zeros(self.runs.slots, np.bool_))
+            for entry in windows
+            if isinstance(entry.window, Punctuated | Threshold)
         }
         # Where sessions of a greatest length begin in each key, by window.
         self.anchors: dict[int, np.ndarray] = getattr(self, "anchors", {})
@@ -472,25 +477,23 @@ class RowTrack(Track):
         if len(self.free.numbers):
             points = (np.array([low]), np.array([high]))
             found.append(collect_free(self.runs, self.free, keys, *points))
-        for placed in self.windows:
-            listing = self._calls(placed)
+        for entry in self.windows:
+            listing = self._calls(entry)
             if listing is not None:
                 item, arguments = listing[0], listing[1]
                 found.append(
-                    collect(
-                        item, self.runs, placed.number, *arguments, placed.since, keys, low, high
-                    )
+                    collect(item, self.runs, entry.number, *arguments, entry.since, keys, low, high)
                 )
         return Instances.concatenate(found)
 
     def drop_closed(self, keys: np.ndarray, point: int) -> None:
-        (placed, *others) = self.windows
-        if others or placed.window.joins_within is None:
+        (entry, *others) = self.windows
+        if others or entry.window.joins_within is None:
             return
         keep = self._keep()[keys]
-        anchors = self._anchors(placed.number)
+        anchors = self._anchors(entry.number)
         known = anchors[keys]
-        limits = (placed.window.gap, INFINITY, known, point, len(keys))
+        limits = (entry.window.gap, INFINITY, known, point, len(keys))
         run(rows.keep_bounded_sessions)(*limits, *self._index_of(keys), keep)
         anchors[keys] = known
         self._drop(keys, keep)
@@ -501,17 +504,17 @@ class RowTrack(Track):
         if len(self.free.numbers):
             least = np.array([min(self.free.needed_from(point), point)])
             run(keep_from)(least, self.runs.keys, *index, keep)
-        for placed in self.windows:
-            listing = self._calls(placed)
+        for entry in self.windows:
+            listing = self._calls(entry)
             if listing is not None:
                 _, arguments, item = listing
-                limits = self._without_limits(placed, arguments)
+                limits = self._without_limits(entry, arguments)
                 run(item)(*limits, point, self.runs.keys, *index, keep)
         return keep
 
-    def _without_limits(self, placed: Placed, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _without_limits(self, entry: WindowEntry, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         # Runs shorter than `min_rows` are kept as long as others: they may still grow.
-        return arguments[:1] if isinstance(placed.window, Threshold) else arguments
+        return arguments[:1] if isinstance(entry.window, Threshold) else arguments
 
     def _anchors(self, number: int) -> np.ndarray:
         anchors = self.anchors.get(number, np.empty(0, np.int64))
@@ -522,12 +525,12 @@ class RowTrack(Track):
             self.anchors[number] = anchors
         return anchors
 
-    def _calls(self, placed: Placed) -> tuple[Any, tuple[Any, ...], Any] | None:
+    def _calls(self, entry: WindowEntry) -> tuple[Any, tuple[Any, ...], Any] | None:
         """The listing kernel of a window, its arguments, and the kernel that says what to keep."""
-        window: Window = placed.window
+        window: Window = entry.window
         if isinstance(window, Session):
             longest = INFINITY if window.max_length is None else window.max_length
-            limits = (window.gap, longest, self._anchors(placed.number))
+            limits = (window.gap, longest, self._anchors(entry.number))
             return rows.list_bounded_sessions, limits, rows.keep_bounded_sessions
         if isinstance(window, RowPeriodic):
             return rows.list_row_windows, (window.length, window.every), rows.keep_row_windows
@@ -538,8 +541,8 @@ class RowTrack(Track):
             steps = (window.length, window.every, window.origin)
             return rows.list_last_rows, steps, rows.keep_last_rows
         if isinstance(window, Punctuated):
-            return rows.list_punctuated, (self.marks[placed.number],), rows.keep_punctuated
+            return rows.list_punctuated, (self.marks[entry.number],), rows.keep_punctuated
         if isinstance(window, Threshold):
-            marked = (self.marks[placed.number], window.min_rows, self.runs.rows)
+            marked = (self.marks[entry.number], window.min_rows, self.runs.rows)
             return rows.list_threshold, marked, rows.keep_threshold
         return None

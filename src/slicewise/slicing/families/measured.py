@@ -1,4 +1,4 @@
-"""The track of context-free windows over an advancing column."""
+"""The slice group of context-free windows over an advancing column."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from slicewise.columns import Column
 from slicewise.limits import BEGINNING, INFINITY, REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch
-from slicewise.slicing.families.free_track import FreeTrack
-from slicewise.slicing.families.tracks import Track
+from slicewise.slicing.families.grid import GridGroup
+from slicewise.slicing.families.group import SliceGroup
 from slicewise.slicing.families.triggers import Instances, collect_free, keep_from, needed_from
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
@@ -27,7 +27,7 @@ from slicewise.windows import Window
 EXACT = 2**53  # whole numbers up to here are floats
 
 
-class MeasureTrack(FreeTrack):
+class MeasureGroup(GridGroup):
     """Context-free windows over an advancing column.
 
     An instance closes when an event at or past its end is below the watermark. `settled` is what
@@ -35,6 +35,8 @@ class MeasureTrack(FreeTrack):
     marks those of the last batch. With `rows` each event is a slice of its own: aggregates depend
     on their order, or sums of fractions such as 0.1 round, so that no edge is the same twice.
     """
+
+    kind = "MeasureTrack"
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class MeasureTrack(FreeTrack):
         self.axis = axis
         self.rows = rows
         self.settled = np.empty(0, dtype)
-        self.fallen: np.ndarray | None = None
+        self.regressed: np.ndarray | None = None
 
     @property
     def keeps_rows(self) -> bool:
@@ -96,8 +98,8 @@ class MeasureTrack(FreeTrack):
             wanted = wanted & np.isfinite(at)
         self._admit()
         behind = wanted & (at < self.settled[batch.keys])
-        self.fallen = behind if behind.any() else None
-        if self.fallen is not None:
+        self.regressed = behind if behind.any() else None
+        if self.regressed is not None:
             wanted = wanted & ~behind
         self.store.touch(at, batch.keys)
         if self.rows:
@@ -115,8 +117,8 @@ class MeasureTrack(FreeTrack):
 
     def take_fallen(self) -> np.ndarray | None:
         """Which events of the last batch fell behind, if any did; it is then forgotten."""
-        fallen, self.fallen = self.fallen, None
-        return fallen
+        regressed, self.regressed = self.regressed, None
+        return regressed
 
     def _add_sorted(self, batch: Batch, at: np.ndarray) -> None:
         """Add events by key and in the order of the column, of which these are the values."""
@@ -143,10 +145,10 @@ class MeasureTrack(FreeTrack):
         return {p.number: Verdict(nothing, there & (at >= p.since)) for p in self.windows}
 
     def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
-        return Track.takes(self, late, verdicts)
+        return SliceGroup.takes(self, late, verdicts)
 
     def held(self) -> np.ndarray:
-        held = Track.held(self)
+        held = SliceGroup.held(self)
         return held | (of_keys(self.settled, np.arange(len(held)), BEGINNING) > BEGINNING)
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
@@ -188,7 +190,7 @@ class MeasureTrack(FreeTrack):
         return collect_free(self.runs, self.free, keys, *points)
 
     def earliest(self, places: np.ndarray) -> np.ndarray:
-        return Track.earliest(self, places)
+        return SliceGroup.earliest(self, places)
 
     def floors(self, keys: np.ndarray, point: int) -> np.ndarray:
         floors: np.ndarray = self.reached(point)[keys]
@@ -198,7 +200,7 @@ class MeasureTrack(FreeTrack):
         # What is settled decides which events count, so it may not wait for an eviction.
         if point < INFINITY:
             self.settled = self.reached(point)
-        Track.evict(self, point)
+        SliceGroup.evict(self, point)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()

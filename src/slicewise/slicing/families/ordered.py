@@ -19,13 +19,13 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.families import order_triggers as triggers
+from slicewise.slicing.families.group import SliceGroup, WindowEntry
 from slicewise.slicing.families.row_triggers import (
     keep_punctuated,
     keep_threshold,
     list_punctuated,
     list_threshold,
 )
-from slicewise.slicing.families.tracks import Placed, Track
 from slicewise.slicing.families.triggers import Instances, collect
 from slicewise.slicing.families.user_rows import UserRows
 from slicewise.slicing.locate.by_time import slice_sorted
@@ -42,13 +42,15 @@ from slicewise.windows import (
 FLAGGED = (Punctuated, Threshold, Session, TimeEveryRows)
 
 
-class OrderTrack(Track):
+class OrderedGroup(SliceGroup):
     """Windows that depend on the events, cut as events come in order.
 
     The measure of slices is the position of a row among those of its key. `flags` has for each
     window with a condition, a greatest length or an opening row the slices that begin an instance
     or meet the condition, by slot. Events that came before number `after` are not its own.
     """
+
+    kind = "OrderTrack"
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class OrderTrack(Track):
         self.flags: dict[int, np.ndarray] = {}
         self.users: dict[int, UserRows] = {}
 
-    def set_windows(self, windows: Sequence[Placed]) -> None:
+    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         super().set_windows(windows)
         counted = [p for p in windows if isinstance(p.window, RowPeriodic)]
         self.counted = (
@@ -190,21 +192,21 @@ class OrderTrack(Track):
             found.append(
                 collect(triggers.list_counted, self.runs, self.counted, self.seen, keys, low, high)
             )
-        for placed in self.windows:
-            if placed.number in self.flags:
-                item, arguments, _, _ = self._calls(placed)
-                limits = (*arguments, placed.since, keys, low, high)
-                found.append(collect(item, self.runs, placed.number, *limits))
-            elif placed.number in self.users:
-                found.append(self._ended(placed, high))
+        for entry in self.windows:
+            if entry.number in self.flags:
+                item, arguments, _, _ = self._calls(entry)
+                limits = (*arguments, entry.since, keys, low, high)
+                found.append(collect(item, self.runs, entry.number, *limits))
+            elif entry.number in self.users:
+                found.append(self._ended(entry, high))
         return Instances.concatenate(found)
 
-    def _ended(self, placed: Placed, high: int) -> Instances:
-        code, start, end, first, stop = self.users[placed.number].closed(high)
-        known = start >= placed.since
+    def _ended(self, entry: WindowEntry, high: int) -> Instances:
+        code, start, end, first, stop = self.users[entry.number].closed(high)
+        known = start >= entry.since
         code, start, end = code[known], start[known], end[known]
         left, right = (self._places(code, at[known]) for at in (first, stop))
-        window = np.full(len(code), placed.number, np.int64)
+        window = np.full(len(code), entry.number, np.int64)
         return Instances(window, code, start, end, left, right, end + 1)
 
     def _places(self, codes: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -231,20 +233,20 @@ class OrderTrack(Track):
         where = (self.runs.keys, *self._index(), keep)
         if len(self.counted[0]):
             run(triggers.keep_counted)(self.counted, self.seen, point, *where)
-        for placed in self.windows:
-            if placed.number in self.flags:
-                _, _, item, arguments = self._calls(placed)
+        for entry in self.windows:
+            if entry.number in self.flags:
+                _, _, item, arguments = self._calls(entry)
                 run(item)(*arguments, point, *where)
         for user in self.users.values():
             codes, positions = user.needed()
             np.minimum.at(keep, codes, self._places(codes, positions))
         return keep
 
-    def _calls(self, placed: Placed) -> tuple[Any, tuple[Any, ...], Any, tuple[Any, ...]]:
+    def _calls(self, entry: WindowEntry) -> tuple[Any, tuple[Any, ...], Any, tuple[Any, ...]]:
         """The listing kernel of a window and its arguments, and the same for what to keep."""
-        window = placed.window
-        self._grow(placed.number)
-        flags = self.flags[placed.number]
+        window = entry.window
+        self._grow(entry.number)
+        flags = self.flags[entry.number]
         if isinstance(window, Punctuated):
             return list_punctuated, (flags,), keep_punctuated, (flags,)
         if isinstance(window, Threshold):
