@@ -45,8 +45,9 @@ from slicewise.slicing.locate.by_session import (
 )
 from slicewise.slicing.locate.by_time import Edges, Sliced
 from slicewise.slicing.locate.session_cells import slice_sessions_alone
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs, of_keys
-from slicewise.slicing.store.states import Store
+from slicewise.slicing.store.saving import Layout
 from slicewise.windows import (
     Cumulate,
     Fixed,
@@ -93,7 +94,7 @@ class SliceGroup(ABC):
         eager: bool = False,
     ) -> None:
         self.runs = Runs(dtype)
-        self.store = Store(bounds, self.runs, merger, eager=eager)
+        self.store = KeyMajorStore(bounds, self.runs, merger, eager=eager)
         self.windows: list[WindowEntry] = []
         self.technique: Technique = "cutty"
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
@@ -122,6 +123,11 @@ class SliceGroup(ABC):
     def keeps_rows(self) -> bool:
         """Whether each slice is one row."""
         return False
+
+    @property
+    def layout(self) -> Layout:
+        """What is known of each slice here."""
+        return Layout(rows=self.keeps_rows)
 
     @property
     def combines(self) -> int:

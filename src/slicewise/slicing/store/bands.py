@@ -31,15 +31,11 @@ from slicewise.slicing.store.band_kernels import (
     number_slots,
     pack,
 )
+from slicewise.slicing.store.base import Refused
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import (
-    ROWS,
-    Refused,
-    Store,
-    add_apart,
-    add_events,
-    fill_identity,
-)
+from slicewise.slicing.store.saving import ROWS
+from slicewise.slicing.store.states import add_apart, add_events, fill_identity
 
 MOST_AT_ONCE = 1 << 18  # events that are put in order together
 BAND_BITS = 12  # no more bands than this in one go
@@ -351,7 +347,7 @@ class Bands:
     # From runs and back.
 
     @staticmethod
-    def of_runs(runs: Runs, kept: Store) -> Bands:
+    def of_runs(runs: Runs, kept: KeyMajorStore) -> Bands:
         """The slices of runs, by time."""
         bands = Bands(kept.components, runs.start.dtype, kept.own)
         bands.keys = runs.keys
@@ -379,7 +375,7 @@ class Bands:
             bands.lists[number[begin]].append((begin, end))
         return bands
 
-    def fill_runs(self, runs: Runs, kept: Store) -> None:
+    def fill_runs(self, runs: Runs, kept: KeyMajorStore) -> None:
         """Give the slices to empty runs and their store, by key."""
         pool = self.pool
         size = np.zeros(self.keys, np.int64)
