@@ -83,7 +83,7 @@ from slicewise.slicing.settings import (
 )
 from slicewise.spans import Duration
 from slicewise.times import UNITS, Measure, as_length, check_unit, since_epoch
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
@@ -408,7 +408,7 @@ class Operator:
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
         columns = {name: batch.columns[name] for name in self._kept()}
-        users = any(isinstance(entry.window, UserWindow) for entry in self._windows)
+        users = any(entry.window.traits.user_defined for entry in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
         return replace(batch, keys=keys, columns=columns, objects=objects)

@@ -136,7 +136,7 @@ class SliceGroup(ABC):
         found = by_ends(entry.window, late, entry.since)
         if found is not None:
             return found
-        gap = entry.window.joins_within
+        gap = entry.window.traits.gap
         if gap is not None:
             return by_sessions(gap, late, self.runs, entry.since)
         return too_late(late, entry.since)
@@ -488,7 +488,7 @@ class RowGroup(SliceGroup):
 
     def drop_closed(self, keys: np.ndarray, point: int) -> None:
         (entry, *others) = self.windows
-        if others or entry.window.joins_within is None:
+        if others or entry.window.traits.gap is None:
             return
         keep = self._keep()[keys]
         anchors = self._anchors(entry.number)

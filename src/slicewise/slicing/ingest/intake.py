@@ -124,9 +124,9 @@ def marks_of(
     marks: dict[int, np.ndarray] = {}
     events: np.ndarray | None = None
     for entry in op._facts.conditions:
-        window = entry.window
-        if isinstance(window.when, str):
-            column = columns[window.when]
+        when = entry.window.traits.condition
+        if isinstance(when, str):
+            column = columns[when]
             mark = column.values.astype(np.bool_)
             marks[entry.number] = mark if column.valid is None else mark & column.valid
             continue
@@ -134,7 +134,7 @@ def marks_of(
         mark = np.zeros(columns.rows, np.bool_)
         for row, event in enumerate(events):
             try:
-                mark[row] = holds(window.when, event)
+                mark[row] = holds(when, event)
             except Exception:
                 usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
                 usable[row] = False
