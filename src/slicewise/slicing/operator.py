@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, Bound, reads
-from slicewise.aggregates.forgiving import forgiven
+from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.arrays.grouping import frozen
 from slicewise.arrays.keys import Keys
 from slicewise.columns import pylist
@@ -165,6 +165,7 @@ class Operator:
         max_late: int | None = MOST,
     ) -> None:
         self._guard = Guard()
+        self.errors = ErrorPolicy()  # a stream sets another before the first event
         self.aggs = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
         self.time = time
         self.by = names(by)
@@ -392,7 +393,7 @@ class Operator:
         if waits is not None:
             known = waits if bad is None else replace(waits, marks={**marks, BAD: bad})
             self._waiting.add(self._plain(known))
-        if error is not None and forgiven() is None:
+        if error is not None:
             self._guard.end()
             raise error
 
@@ -491,7 +492,7 @@ class Operator:
         if self._waiting.batches:
             self._release(horizon if self.emit == "final" else self.watermark)
         error = hand_out_failed(self)
-        if error is not None and forgiven() is None:
+        if error is not None and self.errors.raises:
             guard.end()
             raise error
         every = self._all_keys()

@@ -264,15 +264,16 @@ class Bands:
         for component, given, S in zip(self.components, inputs, self.pool.states, strict=True):
             if given is None or S is None:
                 continue
-            fill_identity.specialise(component.algebra)(S, born)
+            algebra = component.algebra.raising
+            fill_identity.specialise(algebra)(S, born)
             try:
-                add_events.specialise(component.algebra)(*given, slots, S)
+                add_events.specialise(algebra)(*given, slots, S)
             except Exception:
                 if component not in self.own:
                     raise
                 X, valid = given
-                fill_identity.specialise(component.algebra)(S, born)
-                self.refused |= add_apart(component.algebra, X, valid, slots, S, first)
+                fill_identity.specialise(algebra)(S, born)
+                self.refused |= add_apart(algebra, X, valid, slots, S, first)
 
     def _settle(self, ranges: list[Range], most: int = 2) -> None:
         """Merge the last lists as long as they are not much smaller than those before them."""
