@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Aggregate, Bound, reads
 from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.arrays.grouping import frozen
@@ -49,7 +50,7 @@ from slicewise.slicing.families.group import (
 from slicewise.slicing.families.measured import MeasureGroup
 from slicewise.slicing.families.ordered import OrderedGroup
 from slicewise.slicing.families.parting import prune_kept
-from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
+from slicewise.slicing.forgetting import forget_keys
 from slicewise.slicing.guard import Guard, changing, reading
 from slicewise.slicing.ingest.events import (
     Columns,
@@ -207,7 +208,9 @@ class Operator:
         self._time_type: pa.DataType | None = None
         self._keys = Keys(self.by)
         self._codes = np.empty(0, np.int64)
-        self._forget_at = FORGET_AT_LEAST  # how many keys it takes to look for dead ones
+        self._forget_at = (
+            tuning.active().forget_at_least
+        )  # how many keys it takes to look for dead ones
         self._nothing: pa.Table | None = None
         self._reach: Reach | None = None
         self._log = EmissionLog()
