@@ -68,6 +68,8 @@ def arrange(op: Operator) -> None:
         if (group.store.tree is not None) != (op.plan.store == "eager"):
             group.store.set_eager(eager=op.plan.store == "eager")
     op._waiters = [group for place, group in groups.items() if _waits(op, place)]
+    for group in op._waiters:
+        group.store.waits = True
     op._takers = [group for place, group in groups.items() if not _waits(op, place)]
     if not op._waiters:
         op._waiting = Waiting()

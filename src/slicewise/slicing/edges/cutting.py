@@ -20,9 +20,6 @@ from slicewise.slicing.locate.by_time import Edges, bounds_of
 from slicewise.slicing.store.runs import Runs, join_places
 from slicewise.windows import Window
 
-# With more keys than this, slices become one only now and then: each key has to be looked at.
-MANY_KEYS = 1024
-
 
 def cut_by(windows: Sequence[Window], technique: Technique, dtype: str = "i8") -> Edges:
     """The edges at which slices of these windows are cut."""

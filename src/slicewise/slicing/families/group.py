@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, reads
 from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
-from slicewise.slicing.edges.cutting import MANY_KEYS, cut_by, fuse_ends
+from slicewise.slicing.edges.cutting import cut_by, fuse_ends
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families import row_triggers as rows
@@ -61,7 +62,6 @@ from slicewise.windows import (
     Window,
 )
 
-EVICT_AT_LEAST = 256
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
@@ -98,7 +98,7 @@ class SliceGroup(ABC):
         self.technique: Technique = "cutty"
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
-        self.evict_at = EVICT_AT_LEAST
+        self.evict_at = tuning.active().evict_at_least
         self.tie_order = Ties(())
         # Events that an aggregate raised an error for, until they are handed out.
         self.refused: list[tuple[Batch, int, Exception]] = []
@@ -261,7 +261,7 @@ class SliceGroup(ABC):
         freed = self.runs.evict(keep)
         if len(freed):
             self.store.forget(freed)
-        self.evict_at = 2 * self.runs.live + EVICT_AT_LEAST
+        self.evict_at = 2 * self.runs.live + tuning.active().evict_at_least
 
     def _drop(self, keys: np.ndarray, keep: np.ndarray) -> None:
         """Drop the places before `keep` of the runs of these keys."""
@@ -278,7 +278,7 @@ class SliceGroup(ABC):
         """Make one of slices that only ends of windows part, all of them complete at `point`."""
         if self.begins is None or point >= INFINITY:
             return
-        if self.runs.keys > MANY_KEYS and self.runs.live < self.evict_at:
+        if self.runs.keys > tuning.active().fuse_keys and self.runs.live < self.evict_at:
             return
         touched = self.store.touched()
 
@@ -407,7 +407,7 @@ class SessionGroup(SliceGroup):
         return keep
 
     def evict(self, point: int) -> None:
-        due = self.runs.keys <= MANY_KEYS or self.runs.live >= self.evict_at
+        due = self.runs.keys <= tuning.active().fuse_keys or self.runs.live >= self.evict_at
         if due and point < INFINITY and (len(self.free.numbers) or not self.rule.fuses):
             self._make_one(lambda: self._fuse_past(self.free.needed_from(point)))
         super().evict(point)

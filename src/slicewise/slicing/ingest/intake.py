@@ -90,7 +90,9 @@ def _bound(op: Operator, types: dict[str, pa.DataType]) -> list[Bound]:
     import pyarrow as pa
 
     return [
-        a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+        op.errors.applied(
+            a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+        )
         for a in op.aggs
     ]
 

@@ -15,18 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.searches import first_at_least, last_at_most, near_at_most
 from slicewise.codegen.kernel import Kernel, inlined, kernel, run
 from slicewise.slicing.store.runs import BORN, MERGED, MOVES, Runs, mend, open_place, seek
 from slicewise.windows import Window
 from slicewise.windows.base import EdgeRule
 
-# Edges are listed when there are more progressions than this, and no more edges than this times
-# the events; otherwise they are worked out one by one, once per slice.
-PROGRESSIONS, EDGES_PER_EVENT = 8, 2
-# Slices that may be moved for each event of a batch that is not in order, to make places in the
-# middle of runs: by then it takes less time to put the rest in order.
-MOVES_PER_EVENT = 64
 UNLIMITED = 2**62
 
 
@@ -187,8 +182,8 @@ def slice_sorted(
 def bounds_for(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.ndarray, ...]:
     """What `bounds_of` needs, with a list of edges where that pays."""
     listed = edges.none
-    if len(edges.steps) > PROGRESSIONS:
-        listed = edges.listed(*reach, EDGES_PER_EVENT * events + 1000)
+    if len(edges.steps) > tuning.active().listed_progressions:
+        listed = edges.listed(*reach, tuning.active().edges_per_event * events + 1000)
     return listed, edges.steps, edges.phases, edges.singles
 
 
@@ -201,7 +196,7 @@ def resumed(
     """
     slots, born, older, newer = runs.scratch(n)
     runs.cursors[BORN] = runs.cursors[MERGED] = 0
-    runs.cursors[MOVES] = MOVES_PER_EVENT * n if limited else UNLIMITED
+    runs.cursors[MOVES] = tuning.active().moves_per_event * n if limited else UNLIMITED
     done = 0
     while True:
         index = (runs.offset, runs.size, runs.room)

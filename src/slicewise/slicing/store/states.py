@@ -14,7 +14,6 @@ import numpy as np
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, States, read, share, states_of, taken
-from slicewise.aggregates.forgiving import forgiven
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.methods import is_own
 from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
@@ -49,6 +48,8 @@ class Store:
         self.own = own_of(bounds)  # components of the user's own, which may raise errors
         self.states: list[States | None] = [None] * len(self.components)
         self.combines = 0
+        # Whether its events come when results are made: an error is then treated like one of those.
+        self.waits = False
         # Aggregates, by number, that know events from a time on, and not those before it.
         self.since: dict[int, int] = {}
 
@@ -62,7 +63,7 @@ class Store:
         events = sliced.events
         refused: Refused = {}
         for number, component in enumerate(self.components):
-            algebra = component.algebra
+            algebra = component.algebra if self.waits else component.algebra.raising
             if algebra == ROWS.algebra and self.states[number] is None:
                 valid = taken(component, columns)
                 if valid is not None:
@@ -123,7 +124,7 @@ class Store:
         try:
             for component, S in zip(self.components, self.states, strict=True):
                 if S is not None:
-                    fuse.specialise(component.algebra)(S, older, newer)
+                    fuse.specialise(component.algebra.raising)(S, older, newer)
         except Exception:
             for undo in undoing:
                 undo()
@@ -248,7 +249,7 @@ class Store:
     def lower(self, states: Sequence[States]) -> list[Column]:
         """The results of every aggregate, given the merged states of every component."""
         return [
-            self._lowered(bound, [states_of(c, self.components, states) for c in bound.components])
+            bound.lower([states_of(c, self.components, states) for c in bound.components])
             for bound in self.bounds
         ]
 
@@ -258,26 +259,6 @@ class Store:
             component in bound.components[1 if bound.if_any else 0 :] for bound in self.bounds
         )
 
-    def _lowered(self, bound: Bound, states: Sequence[States]) -> Column:
-        try:
-            return bound.lower(states)
-        except Exception:
-            counted = forgiven()
-            if counted is None:
-                raise
-        import pyarrow as pa
-
-        values = []
-        for row in range(len(states[0][0])):
-            try:
-                alone = [tuple(array[row : row + 1] for array in S) for S in states]
-                values += bound.lower(alone).tolist()
-            except Exception:
-                counted.count += 1
-                values.append(None)
-        kind = bound.lower([c.algebra.new(0) for c in bound.components]).type
-        return Column.from_arrow(pa.array(values, None if pa.types.is_null(kind) else kind))
-
     def forget(self, slots: np.ndarray) -> None:
         """Let go of objects in slots that are no longer used."""
         for component, states in zip(self.components, self.states, strict=True):
@@ -286,8 +267,13 @@ class Store:
 
 
 def own_of(bounds: Sequence[Bound]) -> set[Component]:
-    """The components of aggregates of the user's own, which may raise errors."""
-    return {c for bound in bounds if is_own(bound.aggregate) for c in bound.components}
+    """The components whose events are taken one by one if need be, as they may raise errors."""
+    return {
+        component
+        for bound in bounds
+        for component in bound.components
+        if is_own(bound.aggregate) or component.algebra.strict is not None
+    }
 
 
 def _add_own(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from slicewise import tuning
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, place_of
 from slicewise.aggregates.extremes import largest, smallest
@@ -18,9 +19,6 @@ from slicewise.windows import Window
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-
-# An expression with more progressions of edges than this is slower than Python.
-PROGRESSIONS = 32
 
 
 def fields(
@@ -92,7 +90,7 @@ def result(bound: Bound, kept: Sequence[Component]) -> Column | None:
 def few_edges(windows: Sequence[Window]) -> bool:
     """Whether the edges of these windows make a short expression."""
     edges = Edges(windows)
-    return len(edges.steps) + len(edges.singles) <= PROGRESSIONS
+    return len(edges.steps) + len(edges.singles) <= tuning.active().native_progressions
 
 
 def slices(
@@ -133,8 +131,9 @@ def slice_start(time: Column, windows: Sequence[Window]) -> Column:
     from pyspark.sql import functions as F
 
     edges = Edges(windows)
-    steps, phases = edges.steps[:PROGRESSIONS].tolist(), edges.phases[:PROGRESSIONS].tolist()
-    singles = edges.singles[: PROGRESSIONS - len(steps)].tolist()
+    most = tuning.active().native_progressions
+    steps, phases = edges.steps[:most].tolist(), edges.phases[:most].tolist()
+    singles = edges.singles[: most - len(steps)].tolist()
     found = [
         time - F.pmod(time - F.lit(phase), F.lit(step).cast("bigint"))
         for step, phase in zip(steps, phases, strict=True)
