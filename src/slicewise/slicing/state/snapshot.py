@@ -55,7 +55,7 @@ from slicewise.slicing.state.plain import pack, unpack
 from slicewise.slicing.state.waiting_blob import get_waiting, put_waiting
 from slicewise.slicing.store.runs import of_keys
 from slicewise.spans import Duration
-from slicewise.windows import RowsEveryTime, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,7 +189,8 @@ def say_times(op: Operator, header: dict[str, Any]) -> None:
         return
     entries = op._log.entries.copy()
     for group in op._groups.values():
-        numbers = [p.number for p in group.windows if isinstance(p.window, RowsEveryTime)]
+        aware = [p for p in group.windows if p.window.traits.context == "forward aware"]
+        numbers = [entry.number for entry in aware]
         mine = np.flatnonzero(np.isin(entries[WINDOW], numbers))
         if len(mine):
             entries[START, mine] = group.times_at(entries[KEY, mine], entries[START, mine])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from slicewise.aggregates.base import Bound, Component, States, share, states_of
-from slicewise.aggregates.forgiving import forgiven
 from slicewise.codegen.methods import is_own
 from slicewise.columns import Column
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
@@ -91,7 +90,7 @@ class SliceStore(ABC):
     def lower(self, states: Sequence[States]) -> list[Column]:
         """The results of every aggregate, given the merged states of every component."""
         return [
-            _lowered(bound, [states_of(c, self.components, states) for c in bound.components])
+            bound.lower([states_of(c, self.components, states) for c in bound.components])
             for bound in self.bounds
         ]
 
@@ -124,26 +123,10 @@ class SliceStore(ABC):
 
 
 def own_of(bounds: Sequence[Bound]) -> set[Component]:
-    """The components of aggregates of the user's own, which may raise errors."""
-    return {c for bound in bounds if is_own(bound.aggregate) for c in bound.components}
-
-
-def _lowered(bound: Bound, states: Sequence[States]) -> Column:
-    try:
-        return bound.lower(states)
-    except Exception:
-        counted = forgiven()
-        if counted is None:
-            raise
-    import pyarrow as pa
-
-    values = []
-    for row in range(len(states[0][0])):
-        try:
-            alone = [tuple(array[row : row + 1] for array in S) for S in states]
-            values += bound.lower(alone).tolist()
-        except Exception:
-            counted.count += 1
-            values.append(None)
-    kind = bound.lower([c.algebra.new(0) for c in bound.components]).type
-    return Column.from_arrow(pa.array(values, None if pa.types.is_null(kind) else kind))
+    """The components whose events are taken one by one if need be, as they may raise errors."""
+    return {
+        component
+        for bound in bounds
+        for component in bound.components
+        if is_own(bound.aggregate) or component.algebra.strict is not None
+    }

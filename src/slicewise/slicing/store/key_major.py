@@ -53,6 +53,8 @@ class KeyMajorStore(SliceStore):
         self.merger = merger
         self.tree = Tree(runs) if eager else None
         self.states: list[States | None] = [None] * len(self.components)
+        # Whether its events come when results are made: an error is then treated like one of those.
+        self.waits = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -158,7 +160,7 @@ class KeyMajorStore(SliceStore):
         events = sliced.events
         refused: Refused = {}
         for number, component in enumerate(self.components):
-            algebra = component.algebra
+            algebra = component.algebra if self.waits else component.algebra.raising
             if algebra == ROWS.algebra and self.states[number] is None:
                 valid = taken(component, columns)
                 if valid is not None:
@@ -222,7 +224,7 @@ class KeyMajorStore(SliceStore):
         try:
             for component, S in zip(self.components, self.states, strict=True):
                 if S is not None:
-                    fuse.specialise(component.algebra)(S, older, newer)
+                    fuse.specialise(component.algebra.raising)(S, older, newer)
         except Exception:
             for undo in undoing:
                 undo()
