@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.aggregates.base import Aggregate, Bound, reads
-from slicewise.aggregates.forgiving import forgiven
+from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.arrays.grouping import frozen
 from slicewise.arrays.keys import Keys
 from slicewise.columns import pylist
@@ -84,7 +84,7 @@ from slicewise.slicing.settings import (
 )
 from slicewise.spans import Duration
 from slicewise.times import UNITS, Measure, as_length, check_unit, since_epoch
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ class Operator:
         max_late: int | None = MOST,
     ) -> None:
         self._guard = Guard()
+        self.errors = ErrorPolicy()  # a stream sets another before the first event
         self.aggs = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
         self.time = time
         self.by = names(by)
@@ -395,7 +396,7 @@ class Operator:
         if waits is not None:
             known = waits if bad is None else replace(waits, marks={**marks, BAD: bad})
             self._waiting.add(self._plain(known))
-        if error is not None and forgiven() is None:
+        if error is not None:
             self._guard.end()
             raise error
 
@@ -411,7 +412,7 @@ class Operator:
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
         columns = {name: batch.columns[name] for name in self._kept()}
-        users = any(isinstance(entry.window, UserWindow) for entry in self._windows)
+        users = any(entry.window.traits.user_defined for entry in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
         return replace(batch, keys=keys, columns=columns, objects=objects)
@@ -494,7 +495,7 @@ class Operator:
         if self._waiting.batches:
             self._release(horizon if self.emit == "final" else self.watermark)
         error = hand_out_failed(self)
-        if error is not None and forgiven() is None:
+        if error is not None and self.errors.raises:
             guard.end()
             raise error
         every = self._all_keys()

@@ -90,7 +90,9 @@ def _bound(op: Operator, types: dict[str, pa.DataType]) -> list[Bound]:
     import pyarrow as pa
 
     return [
-        a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+        op.errors.applied(
+            a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+        )
         for a in op.aggs
     ]
 
@@ -124,9 +126,9 @@ def marks_of(
     marks: dict[int, np.ndarray] = {}
     events: np.ndarray | None = None
     for entry in op._facts.conditions:
-        window = entry.window
-        if isinstance(window.when, str):
-            column = columns[window.when]
+        when = entry.window.traits.condition
+        if isinstance(when, str):
+            column = columns[when]
             mark = column.values.astype(np.bool_)
             marks[entry.number] = mark if column.valid is None else mark & column.valid
             continue
@@ -134,7 +136,7 @@ def marks_of(
         mark = np.zeros(columns.rows, np.bool_)
         for row, event in enumerate(events):
             try:
-                mark[row] = holds(window.when, event)
+                mark[row] = holds(when, event)
             except Exception:
                 usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
                 usable[row] = False

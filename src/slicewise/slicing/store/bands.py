@@ -32,15 +32,11 @@ from slicewise.slicing.store.band_kernels import (
     number_slots,
     pack,
 )
+from slicewise.slicing.store.base import Refused
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import (
-    ROWS,
-    Refused,
-    Store,
-    add_apart,
-    add_events,
-    fill_identity,
-)
+from slicewise.slicing.store.saving import ROWS
+from slicewise.slicing.store.states import add_apart, add_events, fill_identity
 
 Range = tuple[int, int]
 
@@ -265,15 +261,16 @@ class Bands:
         for component, given, S in zip(self.components, inputs, self.pool.states, strict=True):
             if given is None or S is None:
                 continue
-            fill_identity.specialise(component.algebra)(S, born)
+            algebra = component.algebra.raising
+            fill_identity.specialise(algebra)(S, born)
             try:
-                add_events.specialise(component.algebra)(*given, slots, S)
+                add_events.specialise(algebra)(*given, slots, S)
             except Exception:
                 if component not in self.own:
                     raise
                 X, valid = given
-                fill_identity.specialise(component.algebra)(S, born)
-                self.refused |= add_apart(component.algebra, X, valid, slots, S, first)
+                fill_identity.specialise(algebra)(S, born)
+                self.refused |= add_apart(algebra, X, valid, slots, S, first)
 
     def _settle(self, ranges: list[Range], most: int = 2) -> None:
         """Merge the last lists as long as they are not much smaller than those before them."""
@@ -352,7 +349,7 @@ class Bands:
     # From runs and back.
 
     @staticmethod
-    def of_runs(runs: Runs, kept: Store) -> Bands:
+    def of_runs(runs: Runs, kept: KeyMajorStore) -> Bands:
         """The slices of runs, by time."""
         bands = Bands(kept.components, runs.start.dtype, kept.own)
         bands.keys = runs.keys
@@ -380,7 +377,7 @@ class Bands:
             bands.lists[number[begin]].append((begin, end))
         return bands
 
-    def fill_runs(self, runs: Runs, kept: Store) -> None:
+    def fill_runs(self, runs: Runs, kept: KeyMajorStore) -> None:
         """Give the slices to empty runs and their store, by key."""
         pool = self.pool
         size = np.zeros(self.keys, np.int64)
