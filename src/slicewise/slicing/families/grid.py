@@ -1,71 +1,28 @@
-"""The window manager's arithmetic: which window instances the slices of a key make up.
+"""The grid family: context-free windows, all of which one kernel lists.
 
-Every function lists instances as (window, key, start, end, left, right, close), where
-`[left, right)` are places in the runs, and only those whose close point lies in `(low, high]`.
-The close point of an instance is the least watermark at which it is complete. Instances without
-an event are never looked at: the loops go from slice to slice.
+Their edges are known without any event and are the same for all keys, so that a thousand windows
+are listed in one pass over the slices of each key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from slicewise import tuning
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
 from slicewise.errors import WindowError
 from slicewise.limits import INSTANCES_OF_A_CALL
+from slicewise.slicing.families.acceptance import Late, Verdict, too_late
+from slicewise.slicing.families.family import Family, WindowEntry
+from slicewise.slicing.families.instances import Instances, collect, note
 from slicewise.slicing.store.runs import Runs
-from slicewise.windows import Cumulate, Fixed, Periodic
+from slicewise.windows import Cumulate, Fixed, Periodic, Window
 
 PERIODIC, CUMULATE, FIXED = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Instances:
-    """Window instances, one array per property."""
-
-    window: np.ndarray
-    key: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    close: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.window)
-
-    @staticmethod
-    def concatenate(parts: Sequence[Instances]) -> Instances:
-        if len(parts) == 1:
-            return parts[0]
-        names = Instances.__slots__
-        return Instances(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
-
-    def take(self, rows: np.ndarray) -> Instances:
-        return Instances(*(getattr(self, name)[rows] for name in self.__slots__))
-
-
-def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
-    """Run a listing kernel with room enough for what it finds: some more than the last time."""
-    room = runs.listed + runs.listed // 4 + 256
-    kind = runs.start.dtype
-    while True:
-        whole = [np.empty(room, np.int64) for _ in range(4)]
-        bounds = [np.empty(room, kind) for _ in range(3)]
-        out = (whole[0], whole[1], bounds[0], bounds[1], whole[2], whole[3], bounds[2])
-        index = (runs.offset, runs.size, runs.base)
-        pool = (runs.start, runs.slot, runs.first, runs.last)
-        found = run(item)(*arguments, index, pool, out)
-        runs.listed = found
-        if found <= room:
-            return Instances(*(array[:found] for array in out))
-        room = found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,22 +37,16 @@ class FreeWindows:
     since: np.ndarray
 
     @staticmethod
-    def of(
-        windows: Sequence[tuple[int, Periodic | Cumulate | Fixed, Any]], dtype: str
-    ) -> FreeWindows:
-        kinds = [
-            FIXED if isinstance(w, Fixed) else CUMULATE if isinstance(w, Cumulate) else PERIODIC
-            for _, w, _ in windows
-        ]
-        origins = [w.start if isinstance(w, Fixed) else w.origin for _, w, _ in windows]
-        everys = [1 if isinstance(w, Fixed) else w.every for _, w, _ in windows]
+    def of(entries: Sequence[WindowEntry], dtype: str) -> FreeWindows:
+        rules = [_rule(entry.window) for entry in entries]
+        kinds, origins, everys, lengths = zip(*rules, strict=True) if rules else ((),) * 4
         return FreeWindows(
-            np.array([number for number, _, _ in windows], np.int64),
+            np.array([entry.number for entry in entries], np.int64),
             np.array(kinds, np.int64),
             np.array(origins, dtype),
             np.array(everys, dtype),
-            np.array([w.length for _, w, _ in windows], dtype),
-            np.array([since for _, _, since in windows], dtype),
+            np.array(lengths, dtype),
+            np.array([entry.since for entry in entries], dtype),
         )
 
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -113,20 +64,41 @@ class FreeWindows:
         return run(needed_from)(self.arrays(), point)
 
 
-@kernel
-def note(
-    out: Any, count: int, w: int, code: int, begin: Any, end: Any, l: int, r: int, close: Any
-) -> None:
-    """Write one instance, if there is room."""
-    window, key, begins, ends, left, right, closes = out
-    if count < window.shape[0]:
-        window[count] = w
-        key[count] = code
-        begins[count] = begin
-        ends[count] = end
-        left[count] = l
-        right[count] = r
-        closes[count] = close
+def _rule(window: Window) -> tuple[int, Any, Any, Any]:
+    """The kind, origin, step and length of a window, as the kernels know them."""
+    match window:
+        case Fixed():
+            return FIXED, window.start, 1, window.length
+        case Cumulate():
+            return CUMULATE, window.origin, window.every, window.length
+        case Periodic():
+            return PERIODIC, window.origin, window.every, window.length
+    raise AssertionError(f"{window!r} is in no grid")
+
+
+class GridFamily(Family):
+    """Context-free windows over the measure by which slices are cut."""
+
+    kinds = (Periodic, Cumulate, Fixed)
+
+    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
+        super().set_windows(windows)
+        self.free = FreeWindows.of(windows, self.group.dtype)
+
+    def instances(self, keys: np.ndarray, low: int, high: int) -> Iterator[Instances]:
+        yield collect_free(self.group.runs, self.free, keys, np.array([low]), np.array([high]))
+
+    def keep(self, point: int, keep: np.ndarray) -> None:
+        least = np.array([self.free.needed_from(point)])
+        run(keep_from)(least, self.group.runs.keys, *self.group.index(), keep)
+
+    def verdict(self, entry: WindowEntry, late: Late) -> Verdict:
+        # An instance takes events as long as the horizon has not passed its end.
+        ends = entry.window.ends_at(late.times, entry.since)
+        if ends is None:
+            return too_late(late, entry.since)
+        least, greatest = ends
+        return Verdict(greatest > late.horizon, least <= late.horizon)
 
 
 @kernel
@@ -228,7 +200,7 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
                 l = first_at_least(start, a, z, begin) if start[a] < begin else a
                 r = first_at_least(start, l, z, end) if start[z - 1] >= end else z
                 if l < r:
-                    note(out, count, numbers[w], code, begin, end, l, r, end)
+                    note(out, count, numbers[w], code, (begin, end), (l, r), end)
                     count += 1
                 continue
             kind, origin, every, length = kinds[w], origins[w], everys[w], lengths[w]
@@ -251,7 +223,7 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
                     while r < z and start[r] < end:
                         r += 1
                     if begin >= since[w]:
-                        note(out, count, numbers[w], code, begin, end, l, r, end)
+                        note(out, count, numbers[w], code, (begin, end), (l, r), end)
                         count += 1
                     k += 1
                 begin, end = bounds_at(kind, origin, every, length, k)
@@ -317,57 +289,6 @@ def count_free(
                 if last > begin:
                     counts[w] += (last - begin) / everys[w]
                     counted = last
-
-
-@kernel
-def list_sessions(
-    numbers: Any,
-    gaps: Any,
-    since: Any,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
-    """Sessions of every gap, made of the slices of the smallest one."""
-    offset, size, base = index
-    start, slot, first, last = pool
-    count = 0
-    for w in range(numbers.shape[0]):
-        gap = gaps[w]
-        for code in keys:
-            z = offset[code] + size[code]
-            l = offset[code]
-            while l < z:
-                r = l + 1
-                while r < z and first[slot[r]] - last[slot[r - 1]] <= gap:
-                    r += 1
-                end = last[slot[r - 1]] + gap
-                if low < end + 1 <= high and first[slot[l]] >= since[w]:
-                    note(out, count, numbers[w], code, first[slot[l]], end, l, r, end + 1)
-                    count += 1
-                l = r
-    return count
-
-
-@kernel
-def keep_sessions(gap: int, point: int, keys: int, index: Any, pool: Any, keep: Any) -> None:
-    """The first place of each run that a session not complete at `point` can need."""
-    offset, size, base = index
-    start, slot, first, last = pool
-    for code in range(keys):
-        z = offset[code] + size[code]
-        l = offset[code]
-        while l < z:
-            r = l + 1
-            while r < z and first[slot[r]] - last[slot[r - 1]] <= gap:
-                r += 1
-            if last[slot[r - 1]] + gap + 1 > point:
-                break
-            l = r
-        keep[code] = min(keep[code], l)
 
 
 @kernel
