@@ -194,7 +194,7 @@ def resumed(
 
     A `limited` one stops for good when it has moved too many slices for so many events.
     """
-    slots, born, older, newer = found = tuple(runs.scratch(n))
+    slots, born, older, newer = found = runs.scratch(n)
     runs.cursors[BORN] = runs.cursors[MERGED] = 0
     runs.cursors[MOVES] = tuning.active().moves_per_event * n if limited else UNLIMITED
     done = 0

@@ -69,6 +69,7 @@ class Runs:
         self.free = np.arange(63, -1, -1, dtype=np.int64)
         self.cursors = np.array([0, 64, 0, 0, 0], np.int64)
         self._scratch = np.empty((4, 0), np.int64)
+        self._lists = tuple(self._scratch)  # what was asked of it the last time
         self.listed = 0  # how many instances were found the last time
 
     @property
@@ -113,11 +114,13 @@ class Runs:
         slots: np.ndarray = self.slot[self.places(keys[keys < self.keys])]
         return slots
 
-    def scratch(self, size: int) -> np.ndarray:
+    def scratch(self, size: int) -> tuple[np.ndarray, ...]:
         """Four arrays of `size` for the time of one call; fresh memory would cost page faults."""
         if self._scratch.shape[1] < size:
             self._scratch = np.empty((4, size), np.int64)
-        return self._scratch[:, :size]
+        if len(self._lists[0]) != size or self._lists[0].base is not self._scratch:
+            self._lists = tuple(self._scratch[:, :size])
+        return self._lists
 
     def admit(self, keys: int) -> None:
         """Make room for key codes below `keys`."""
