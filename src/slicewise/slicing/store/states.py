@@ -14,8 +14,8 @@ import numpy as np
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, States, read, share, states_of, taken
+from slicewise.aggregates.own import is_own
 from slicewise.codegen.kernel import OPEN, kernel
-from slicewise.codegen.methods import is_own
 from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
 from slicewise.codegen.tally import tallied
 from slicewise.columns import Column
