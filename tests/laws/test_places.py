@@ -103,7 +103,7 @@ def moves(runs: Runs) -> int:
 
 def known(size: int) -> tuple[Runs, Edges, np.ndarray]:
     """A run of every second of `2 * size` slices, and a time in each of the others."""
-    runs, edges = Runs(), Edges([sw.tumbling(10)])  # type: ignore[list-item]  # a periodic one
+    runs, edges = Runs(), Edges([sw.tumbling(10)])
     runs.admit(1)
     even = np.arange(size) * 20
     groups = (KEY, np.array([0, size]))

@@ -156,7 +156,7 @@ def test_slices_made_of_rows_in_order_keep_it(
     schema = slices_schema(query)
     combine, merge = CombineSlices(query, schema), MergeSlices(query, schema_of(query))
     # A partition has all rows of a slice of a key.
-    edges = Edges(query.windows)  # type: ignore[arg-type]  # free ones
+    edges = Edges(query.windows)
     apart: list[list[Row]] = [[] for _ in range(partitions)]
     for row in rows:
         near = () if row["t"] is None else edges.between(row["t"], row["t"])

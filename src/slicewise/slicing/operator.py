@@ -43,14 +43,14 @@ from slicewise.slicing.emit.emission import (
 )
 from slicewise.slicing.emit.log import Changes, EmissionLog
 from slicewise.slicing.emit.output import table_of, value_types
-from slicewise.slicing.families.group import (
+from slicewise.slicing.forgetting import forget_keys
+from slicewise.slicing.groups.group import (
     SliceGroup,
     WindowEntry,
 )
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
-from slicewise.slicing.families.parting import prune_kept
-from slicewise.slicing.forgetting import forget_keys
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
+from slicewise.slicing.groups.parting import prune_kept
 from slicewise.slicing.guard import Guard, changing, reading
 from slicewise.slicing.ingest.events import (
     Columns,
@@ -84,7 +84,7 @@ from slicewise.slicing.settings import (
 )
 from slicewise.spans import Duration
 from slicewise.times import UNITS, Measure, as_length, check_unit, since_epoch
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
@@ -412,7 +412,7 @@ class Operator:
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
         columns = {name: batch.columns[name] for name in self._kept()}
-        users = any(isinstance(entry.window, UserWindow) for entry in self._windows)
+        users = any(entry.window.traits.user_defined for entry in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
         return replace(batch, keys=keys, columns=columns, objects=objects)

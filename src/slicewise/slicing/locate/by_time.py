@@ -19,7 +19,8 @@ from slicewise import tuning
 from slicewise.arrays.searches import first_at_least, last_at_most, near_at_most
 from slicewise.codegen.kernel import Kernel, inlined, kernel, run
 from slicewise.slicing.store.runs import BORN, MERGED, MOVES, Runs, mend, open_place, seek
-from slicewise.windows import Cumulate, Fixed, Periodic
+from slicewise.windows import Window
+from slicewise.windows.base import EdgeRule
 
 UNLIMITED = 2**62
 
@@ -62,23 +63,19 @@ class Edges:
     [0, 2, 4, 6, 8, 10]
     """
 
-    def __init__(self, windows: Sequence[Periodic | Cumulate | Fixed], dtype: str = "i8") -> None:
-        progressions: set[tuple[Any, Any]] = set()
-        singles: set[Any] = set()
-        for window in windows:
-            if isinstance(window, Fixed):
-                singles |= {window.start, window.start + window.length}
-                continue
-            step, origin = window.every, window.origin
-            if isinstance(window, Periodic):
-                progressions |= {(step, origin % step), (step, (origin + window.length) % step)}
-            elif window.length % step == 0:
-                progressions.add((step, origin % step))
-            else:
-                # Its growth starts again with every `length`: each step is a progression.
-                length = window.length
-                offsets = np.arange(0, length, step).tolist()
-                progressions |= {(length, (origin + offset) % length) for offset in offsets}
+    def __init__(self, windows: Sequence[Window], dtype: str = "i8") -> None:
+        self._set([window.all_edges() for window in windows], dtype)
+
+    @staticmethod
+    def of_begins(windows: Sequence[Window], dtype: str = "i8") -> Edges:
+        """The edges at which Cutty keeps slices apart: the begins of periodic windows."""
+        edges = Edges([], dtype)
+        edges._set([window.begin_edges() for window in windows], dtype)
+        return edges
+
+    def _set(self, rules: Sequence[EdgeRule], dtype: str) -> None:
+        progressions = {one for rule in rules for one in rule.progressions}
+        singles = {one for rule in rules for one in rule.singles}
         kept = _fused(sorted(progressions))
         self.steps = np.array([step for step, _ in kept], dtype)
         self.phases = np.array([phase for _, phase in kept], dtype)

@@ -22,7 +22,7 @@ from slicewise.limits import INSTANCES_OF_A_CALL
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free
 from slicewise.slicing.store.bands import Bands
-from slicewise.slicing.store.states import Store
+from slicewise.slicing.store.key_major import KeyMajorStore
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,9 @@ class Work:
         return self.lists, self.upto, self.first_list, self.first_instance
 
 
-def close(bands: Bands, free: FreeWindows, kept: Store, low: Any, high: Any) -> Blocks | None:
+def close(
+    bands: Bands, free: FreeWindows, kept: KeyMajorStore, low: Any, high: Any
+) -> Blocks | None:
     """All instances that close in `(low, high]`; `None` if they are better merged key by key.
 
     `kept` has the aggregates.
@@ -90,6 +92,7 @@ def close(bands: Bands, free: FreeWindows, kept: Store, low: Any, high: Any) -> 
         and inside[longest].sum() > tuning.active().combines_per_result * most.sum()
     ):
         return None
+    tuning.took("bands closed")
     work = Work.of(bands, found)
     counts = [
         S is None and kept.counted(component)

@@ -32,15 +32,11 @@ from slicewise.slicing.store.band_kernels import (
     number_slots,
     pack,
 )
+from slicewise.slicing.store.base import Refused
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import (
-    ROWS,
-    Refused,
-    Store,
-    add_apart,
-    add_events,
-    fill_identity,
-)
+from slicewise.slicing.store.saving import ROWS
+from slicewise.slicing.store.states import add_apart, add_events, fill_identity
 
 Range = tuple[int, int]
 
@@ -161,6 +157,7 @@ class Bands:
         columns: Mapping[str, Column],
     ) -> int:
         """Add events to their slices; how many were added before bands became too many."""
+        tuning.took("bands")
         size = len(times)
         inputs: list[Any] = []
         for number, component in enumerate(self.components):
@@ -352,7 +349,7 @@ class Bands:
     # From runs and back.
 
     @staticmethod
-    def of_runs(runs: Runs, kept: Store) -> Bands:
+    def of_runs(runs: Runs, kept: KeyMajorStore) -> Bands:
         """The slices of runs, by time."""
         bands = Bands(kept.components, runs.start.dtype, kept.own)
         bands.keys = runs.keys
@@ -380,7 +377,7 @@ class Bands:
             bands.lists[number[begin]].append((begin, end))
         return bands
 
-    def fill_runs(self, runs: Runs, kept: Store) -> None:
+    def fill_runs(self, runs: Runs, kept: KeyMajorStore) -> None:
         """Give the slices to empty runs and their store, by key."""
         pool = self.pool
         size = np.zeros(self.keys, np.int64)

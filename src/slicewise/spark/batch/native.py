@@ -14,7 +14,7 @@ from slicewise.slicing.ingest.reach import reach_of
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.spark.frames import Frame, col, microseconds, within_reach
 from slicewise.spark.states import SLICE, key_names, state_names
-from slicewise.windows import Fixed, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +89,7 @@ def result(bound: Bound, kept: Sequence[Component]) -> Column | None:
 
 def few_edges(windows: Sequence[Window]) -> bool:
     """Whether the edges of these windows make a short expression."""
-    edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
+    edges = Edges(windows)
     return len(edges.steps) + len(edges.singles) <= tuning.active().native_progressions
 
 
@@ -117,7 +117,7 @@ def slices(
     sliced = chosen.where(F.col(at).isNotNull()).select(
         *columns, slice_start(F.col(at), windows).alias(SLICE)
     )
-    if all(isinstance(window, Fixed) for window in windows):
+    if not any(window.all_edges().progressions for window in windows):
         sliced = sliced.where(F.col(SLICE).isNotNull())  # an event outside of all has no slice
     keys = [frame.at(name).alias(key) for name, key in zip(by, key_names(by), strict=True)]
     return sliced.groupBy(*keys, F.col(SLICE)).agg(*aggregates)
@@ -130,7 +130,7 @@ def slice_start(time: Column, windows: Sequence[Window]) -> Column:
     """
     from pyspark.sql import functions as F
 
-    edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
+    edges = Edges(windows)
     most = tuning.active().native_progressions
     steps, phases = edges.steps[:most].tolist(), edges.phases[:most].tolist()
     singles = edges.singles[: most - len(steps)].tolist()

@@ -22,7 +22,7 @@ from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query
 from slicewise.spark.stream.blame import Traced
 from slicewise.spark.workers import in_worker
-from slicewise.windows import Cumulate, Periodic, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,6 +120,6 @@ class FeedOrdered:
 
 def rows_at_once(windows: tuple[Window, ...]) -> int:
     """How many rows to take at a time, so that they make few enough results."""
-    overlap = sum(w.length / w.every for w in windows if isinstance(w, Periodic | Cumulate))
+    overlap = sum(window.traits.overlap for window in windows)
     limits = tuning.active()
     return int(max(limits.ordered_rows, limits.ordered_results / max(overlap, 1.0)))

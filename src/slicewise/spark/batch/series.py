@@ -21,7 +21,7 @@ from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.families.triggers import PERIODIC, FreeWindows, bounds_at, first_after
 from slicewise.slicing.store.runs import Runs
 from slicewise.spark.frames import col, fit
-from slicewise.windows import Periodic, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +132,7 @@ def pay(windows: Sequence[Window], schema: StructType, results: Sequence[str]) -
     """Whether series serve, and cost less than rows."""
     from pyspark.sql.types import LongType, NumericType, TimestampType
 
-    overlaps = [w.length / w.every for w in windows if isinstance(w, Periodic)]
+    overlaps = [w.traits.overlap for w in windows if w.as_periodic() is not None]
     return (
         len(overlaps) == len(windows)
         and sum(overlaps) >= tuning.active().series_overlap * len(windows)

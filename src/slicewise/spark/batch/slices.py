@@ -23,8 +23,9 @@ from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.emit.output import key_columns
 from slicewise.slicing.families.triggers import FreeWindows, collect_free
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import ROWS, Store
+from slicewise.slicing.store.saving import ROWS
 from slicewise.spark.batch.ordered import KeyOrdered
 from slicewise.spark.batch.series import STEP, listed
 from slicewise.spark.frames import conformed, joined
@@ -280,7 +281,7 @@ class Slices:
         runs.start, runs.slot = at[starts], np.arange(len(starts))
         runs.rows = runs.rows[:0]  # none is known yet
         self.runs = runs
-        self.store = Store(merging.bounds, runs)
+        self.store = KeyMajorStore(merging.bounds, runs)
         for k, (component, names) in enumerate(
             zip(merging.components, merging.columns, strict=True)
         ):

@@ -46,8 +46,9 @@ from slicewise.slicing.locate.by_session import (
 )
 from slicewise.slicing.locate.by_time import Edges, Sliced
 from slicewise.slicing.locate.session_cells import slice_sessions_alone
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs, of_keys
-from slicewise.slicing.store.states import Store
+from slicewise.slicing.store.saving import Layout
 from slicewise.windows import (
     Cumulate,
     Fixed,
@@ -93,7 +94,7 @@ class SliceGroup(ABC):
         eager: bool = False,
     ) -> None:
         self.runs = Runs(dtype)
-        self.store = Store(bounds, self.runs, merger, eager=eager)
+        self.store = KeyMajorStore(bounds, self.runs, merger, eager=eager)
         self.windows: list[WindowEntry] = []
         self.technique: Technique = "cutty"
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
@@ -124,6 +125,11 @@ class SliceGroup(ABC):
         return False
 
     @property
+    def layout(self) -> Layout:
+        """What is known of each slice here."""
+        return Layout(rows=self.keeps_rows)
+
+    @property
     def combines(self) -> int:
         """How many states were combined so far."""
         return self.store.combines
@@ -136,7 +142,7 @@ class SliceGroup(ABC):
         found = by_ends(entry.window, late, entry.since)
         if found is not None:
             return found
-        gap = entry.window.joins_within
+        gap = entry.window.traits.gap
         if gap is not None:
             return by_sessions(gap, late, self.runs, entry.since)
         return too_late(late, entry.since)
@@ -488,7 +494,7 @@ class RowGroup(SliceGroup):
 
     def drop_closed(self, keys: np.ndarray, point: int) -> None:
         (entry, *others) = self.windows
-        if others or entry.window.joins_within is None:
+        if others or entry.window.traits.gap is None:
             return
         keep = self._keep()[keys]
         anchors = self._anchors(entry.number)

@@ -14,14 +14,15 @@ from slicewise.columns import Column
 from slicewise.limits import BEGINNING, INFINITY, REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import SliceGroup
 from slicewise.slicing.families.triggers import Instances, collect_free, keep_from, needed_from
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
 from slicewise.slicing.locate.by_row import slice_rows
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.store.runs import Runs, of_keys
+from slicewise.slicing.store.saving import Layout
 from slicewise.windows import Window
 
 EXACT = 2**53  # whole numbers up to here are floats
@@ -57,6 +58,10 @@ class MeasureGroup(GridGroup):
     @property
     def keeps_rows(self) -> bool:
         return self.rows
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(rows=self.rows, reach=self.reach)
 
     def cuts(self, window: Window) -> bool:
         """Whether edges of a window can be told exactly from what is kept."""

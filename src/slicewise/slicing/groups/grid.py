@@ -15,15 +15,16 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families.group import SliceGroup, WindowEntry
 from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free, keep_from
+from slicewise.slicing.groups.group import SliceGroup, WindowEntry
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.locate.time_cells import slice_alone
 from slicewise.slicing.store.band_closing import close
 from slicewise.slicing.store.bands import Bands
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import Store
+from slicewise.slicing.store.saving import Layout
 
 
 class GridGroup(SliceGroup):
@@ -62,13 +63,13 @@ class GridGroup(SliceGroup):
         self._runs = runs
 
     @property
-    def store(self) -> Store:
+    def store(self) -> KeyMajorStore:
         """The states of the slices by key."""
         self._by_key()
         return self._store
 
     @store.setter
-    def store(self, store: Store) -> None:
+    def store(self, store: KeyMajorStore) -> None:
         self._store = store
 
     def _by_key(self, *, worse: bool = False) -> None:
@@ -117,6 +118,10 @@ class GridGroup(SliceGroup):
     @property
     def components(self) -> list[Component]:
         return self._store.components
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(times=False)
 
     @property
     def combines(self) -> int:
