@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.limits import BEGINNING
 from slicewise.slicing.buffer import Waiting
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.groups.ordered import OrderedGroup
+from slicewise.slicing.groups.rows import RowGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.ingest.measures import adds_exactly, measure_dtype
 from slicewise.slicing.ingest.ties import Ties
 

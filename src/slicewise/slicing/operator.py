@@ -43,11 +43,9 @@ from slicewise.slicing.emit.emission import (
 )
 from slicewise.slicing.emit.log import Changes, EmissionLog
 from slicewise.slicing.emit.output import table_of, value_types
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.forgetting import forget_keys
-from slicewise.slicing.groups.group import (
-    SliceGroup,
-    WindowEntry,
-)
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.groups.parting import prune_kept
@@ -521,8 +519,7 @@ class Operator:
                 self._log.record(one.changes)
         self._answered, self._dirty = self.watermark, []
         for group in self._groups.values():
-            if isinstance(group, OrderedGroup):
-                group.handed_out(horizon if self.emit == "final" else self.watermark)
+            group.handed_out(horizon if self.emit == "final" else self.watermark)
             if horizon > horizon_before:
                 group.evict(horizon)
         prune_kept(self)

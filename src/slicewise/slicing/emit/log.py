@@ -14,7 +14,7 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
-from slicewise.slicing.families.triggers import Instances
+from slicewise.slicing.families.instances import Instances
 
 # The rows of the array of entries. Two entries with equal prints hold the same events.
 FIELDS = (

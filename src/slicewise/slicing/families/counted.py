@@ -52,12 +52,14 @@ class CountedFamily(Family):
         )
 
     def cuts(self, events: Grouped, positions: np.ndarray) -> np.ndarray | None:
-        cuts = np.zeros(len(positions), np.bool_) if self.opened else None
+        if not self.opened:
+            return None
+        cuts = np.zeros(len(positions), np.bool_)
         for entry in self.opened:
             rows, groups = (events.batch.times, positions), (events.present, events.starts)
             heads = np.zeros(len(positions), np.bool_)
             steps = (entry.window.length, entry.window.every)
-            run(cut_opened)(steps, rows, groups, *self.group.index(), heads, cuts)
+            run(cut_opened)(steps, rows, groups, self.group.runs.arrays, heads, cuts)
             cuts |= heads
         return cuts
 
@@ -69,12 +71,12 @@ class CountedFamily(Family):
             window = (entry.number, entry.since, entry.window.length, entry.window.every)
             yield collect(list_opened, runs, window, rows, keys, low, high)
         for entry in self.last:
-            window = (entry.number, entry.since, *_steps(entry))
-            yield collect(list_last_rows, runs, window, keys, low, high)
+            steps = (entry.number, entry.since, *_steps(entry))
+            yield collect(list_last_rows, runs, steps, keys, low, high)
 
     def keep(self, point: int, keep: np.ndarray) -> None:
         rows = (self.group.keeps_rows, self.group.rows_ever())
-        where = (point, self.group.runs.keys, *self.group.index(), keep)
+        where = (point, self.group.runs.keys, self.group.runs.arrays, keep)
         if len(self.counts[0]):
             run(keep_counts)(self.counts, rows, *where)
         for entry in self.opened:
@@ -104,13 +106,13 @@ def number_rows(present: Any, starts: Any, seen: Any, positions: Any) -> None:
 
 @kernel
 def list_counts(
-    windows: Any, rows: Any, keys: Any, low: int, high: int, index: Any, pool: Any, out: Any
+    windows: Any, rows: Any, keys: Any, low: int, high: int, runs: Any, out: Any
 ) -> int:
     """Rows `[k * every, k * every + length)` of a key; an instance needs all its rows."""
     numbers, lengths, everys, since = windows
     single, seen = rows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, base, start, slot = runs.offset, runs.size, runs.base, runs.start, runs.slot
+    first, last = runs.first, runs.last
     count = 0
     for code in keys:
         a, z = offset[code], offset[code] + size[code]
@@ -150,13 +152,11 @@ def list_counts(
 
 
 @kernel
-def keep_counts(
-    windows: Any, rows: Any, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
+def keep_counts(windows: Any, rows: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
     numbers, lengths, everys, since = windows
     single, seen = rows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, base, start, slot = runs.offset, runs.size, runs.base, runs.start, runs.slot
+    last = runs.last
     for code in range(keys):
         a, z, b = offset[code], offset[code] + size[code], base[code]
         # Rows before `settled` keep their positions for ever.
@@ -170,10 +170,9 @@ def keep_counts(
 
 
 @kernel
-def settled_rows(point: int, keys: int, index: Any, pool: Any, highs: Any) -> None:
+def settled_rows(point: int, keys: int, runs: Any, highs: Any) -> None:
     """How many rows of each key are in slices with no event at or after `point`."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start, slot, last = runs.offset, runs.size, runs.start, runs.slot, runs.last
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
         settled = first_lasting(slot, last, a, z, point)
@@ -182,24 +181,22 @@ def settled_rows(point: int, keys: int, index: Any, pool: Any, highs: Any) -> No
 
 
 @kernel
-def first_opener(single: bool, start: Any, base: int, a: int, every: int) -> int:
+def first_opener(single: bool, start: Any, base: int, a: int, every: int) -> Any:
     """The position of the first row of a run that opens an instance."""
     oldest = position_at(single, start, base, a, a)
     return oldest + (-oldest) % every
 
 
 @kernel
-def cut_opened(
-    steps: Any, rows: Any, groups: Any, index: Any, pool: Any, heads: Any, cuts: Any
-) -> None:
+def cut_opened(steps: Any, rows: Any, groups: Any, runs: Any, heads: Any, cuts: Any) -> None:
     """Time windows that open at every n-th row: mark the first event of the opener's time, and cut
     before the first event at or past the end. All events of one time come together.
     """
     length, every = steps
     times, positions = rows
     present, starts = groups
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, base, start, slot = runs.offset, runs.size, runs.base, runs.start, runs.slot
+    first, last = runs.first, runs.last
     for g in range(present.shape[0]):
         k, end = present[g], starts[g + 1]
         head = starts[g]
@@ -227,14 +224,12 @@ def cut_opened(
 
 
 @kernel
-def list_opened(
-    window: Any, rows: Any, keys: Any, low: int, high: int, index: Any, pool: Any, out: Any
-) -> int:
+def list_opened(window: Any, rows: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Time windows that open at every n-th row; equal intervals are one."""
     w, since, length, every = window
     single, seen = rows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, base, start, slot = runs.offset, runs.size, runs.base, runs.start, runs.slot
+    first = runs.first
     count = 0
     for code in keys:
         a, z = offset[code], offset[code] + size[code]
@@ -262,13 +257,11 @@ def list_opened(
 
 
 @kernel
-def keep_opened(
-    steps: Any, rows: Any, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
+def keep_opened(steps: Any, rows: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
     length, every = steps
     single, seen = rows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, base, start, slot = runs.offset, runs.size, runs.base, runs.start, runs.slot
+    first, last = runs.first, runs.last
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
         if a == z:
@@ -288,13 +281,10 @@ def keep_opened(
 
 
 @kernel
-def list_last_rows(
-    window: Any, keys: Any, low: int, high: int, index: Any, pool: Any, out: Any
-) -> int:
+def list_last_rows(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """The last rows before each multiple of a time step that saw one since the multiple before."""
     w, since, length, every, origin = window
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, base, start = runs.offset, runs.size, runs.base, runs.start
     count = 0
     for code in keys:
         a, z = offset[code], offset[code] + size[code]
@@ -314,12 +304,9 @@ def list_last_rows(
 
 
 @kernel
-def keep_last_rows(
-    steps: Any, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
+def keep_last_rows(steps: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
     length, every, origin = steps
-    offset, size, base = index
-    start = pool[0]
+    offset, size, start = runs.offset, runs.size, runs.start
     for code in range(keys):
         z = offset[code] + size[code]
         p = first_at_least(start, offset[code], z, point - (point - origin) % every)

@@ -57,7 +57,7 @@ class FlaggedFamily(Family):
             else:
                 groups = (events.present, events.starts)
                 flags = self._flags(entry.number)
-                run(cut_changes)(marks, groups, *self.group.index(), flags, cuts)
+                run(cut_changes)(marks, groups, self.group.runs.arrays, flags, cuts)
         return cuts
 
     def sliced(self, sliced: Sliced, batch: Batch) -> None:
@@ -83,7 +83,7 @@ class FlaggedFamily(Family):
             # Runs shorter than `min_rows` are kept as long as others: they may still grow.
             punctuated = isinstance(entry.window, Punctuated)
             item = keep_punctuated if punctuated else keep_threshold
-            where = (self.group.runs.keys, *self.group.index(), keep)
+            where = (self.group.runs.keys, self.group.runs.arrays, keep)
             run(item)(self._flags(entry.number), point, *where)
 
     def dump(self, node: dict[str, Any], out: BlobWriter, kept: Kept) -> None:
@@ -99,13 +99,10 @@ class FlaggedFamily(Family):
 
 
 @kernel
-def cut_changes(
-    marks: Any, groups: Any, index: Any, pool: Any, flags: Any, cuts: Any
-) -> None:
+def cut_changes(marks: Any, groups: Any, runs: Any, flags: Any, cuts: Any) -> None:
     """Threshold windows: cut where the condition begins or ceases to hold."""
     present, starts = groups
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, slot = runs.offset, runs.size, runs.slot
     for g in range(present.shape[0]):
         k = present[g]
         before = marks[starts[g]]
@@ -119,12 +116,11 @@ def cut_changes(
 
 @kernel
 def list_punctuated(
-    window: Any, flags: Any, keys: Any, low: int, high: int, index: Any, pool: Any, out: Any
+    window: Any, flags: Any, keys: Any, low: int, high: int, runs: Any, out: Any
 ) -> int:
-    """Runs of slices, each opened by a flagged one; the first slice of a run is always an opener."""
+    """Runs of slices, each opened by a flagged one; the first of a key is always an opener."""
     w, since = window
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, slot, first = runs.offset, runs.size, runs.slot, runs.first
     count = 0
     for code in keys:
         z = offset[code] + size[code]
@@ -143,9 +139,8 @@ def list_punctuated(
 
 
 @kernel
-def keep_punctuated(flags: Any, point: int, keys: int, index: Any, pool: Any, keep: Any) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_punctuated(flags: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    offset, size, slot, first = runs.offset, runs.size, runs.slot, runs.first
     for code in range(keys):
         z = offset[code] + size[code]
         l = offset[code]
@@ -159,13 +154,12 @@ def keep_punctuated(flags: Any, point: int, keys: int, index: Any, pool: Any, ke
 
 @kernel
 def list_threshold(
-    window: Any, slices: Any, keys: Any, low: int, high: int, index: Any, pool: Any, out: Any
+    window: Any, slices: Any, keys: Any, low: int, high: int, runs: Any, out: Any
 ) -> int:
     """Longest runs of flagged slices, up to the first one that is not, of `least` rows or more."""
     w, since, least = window
     flags, rows = slices
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, slot, first = runs.offset, runs.size, runs.slot, runs.first
     count = 0
     for code in keys:
         z = offset[code] + size[code]
@@ -188,9 +182,8 @@ def list_threshold(
 
 
 @kernel
-def keep_threshold(flags: Any, point: int, keys: int, index: Any, pool: Any, keep: Any) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_threshold(flags: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    offset, size, slot, last = runs.offset, runs.size, runs.slot, runs.last
     for code in range(keys):
         l = first_lasting(slot, last, offset[code], offset[code] + size[code], point)
         # A run that reaches the first unsettled slice may go on.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
 from slicewise.errors import WindowError
@@ -90,7 +91,7 @@ class GridFamily(Family):
 
     def keep(self, point: int, keep: np.ndarray) -> None:
         least = np.array([self.free.needed_from(point)])
-        run(keep_from)(least, self.group.runs.keys, *self.group.index(), keep)
+        run(keep_from)(least, self.group.runs.keys, self.group.runs.arrays, keep)
 
     def verdict(self, entry: WindowEntry, late: Late) -> Verdict:
         # An instance takes events as long as the horizon has not passed its end.
@@ -152,11 +153,10 @@ def needed_from(windows: Any, point: Any) -> Any:
 
 
 @kernel
-def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: Any, out: Any) -> int:
+def list_free(windows: Any, keys: Any, low: Any, high: Any, runs: Any, out: Any) -> int:
     """Context-free windows. `low` and `high` have one value for all keys, or one for each."""
     numbers, kinds, origins, everys, lengths, since = windows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start = runs.offset, runs.size, runs.start
     count = 0
     single = low.shape[0] == 1
     # The windows of which anything closes, and where their first instance to do so is.
@@ -251,8 +251,7 @@ def _check_count(
 ) -> None:
     """Refuse a listing that would not end in any time that one waits for."""
     counts = np.zeros(len(free.numbers))
-    index = (runs.offset, runs.size, runs.base)
-    run(count_free)(free.arrays(), keys, low, high, index, runs.start, counts)
+    run(count_free)(free.arrays(), keys, low, high, runs.arrays, counts)
     if counts.sum() <= INSTANCES_OF_A_CALL:
         return
     w = int(counts.argmax())
@@ -265,12 +264,10 @@ def _check_count(
 
 
 @kernel
-def count_free(
-    windows: Any, keys: Any, low: Any, high: Any, index: Any, start: Any, counts: Any
-) -> None:
+def count_free(windows: Any, keys: Any, low: Any, high: Any, runs: Any, counts: Any) -> None:
     """How many instances of each window there are, give or take a few: ends that hold a slice."""
     numbers, kinds, origins, everys, lengths, since = windows
-    offset, size, base = index
+    offset, size, start = runs.offset, runs.size, runs.start
     for j in range(keys.shape[0]):
         a = offset[keys[j]]
         lowest = low[0] if low.shape[0] == 1 else low[j]
@@ -292,10 +289,9 @@ def count_free(
 
 
 @kernel
-def keep_from(least: Any, keys: int, index: Any, pool: Any, keep: Any) -> None:
+def keep_from(least: Any, keys: int, runs: Any, keep: Any) -> None:
     """The first place of each run that starts at or after `least`, one value or one per key."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start = runs.offset, runs.size, runs.start
     for code in range(keys):
         bound = least[0] if least.shape[0] == 1 else least[code]
         z = offset[code] + size[code]

@@ -56,9 +56,7 @@ def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
         whole = [np.empty(room, np.int64) for _ in range(4)]
         bounds = [np.empty(room, kind) for _ in range(3)]
         out = (whole[0], whole[1], bounds[0], bounds[1], whole[2], whole[3], bounds[2])
-        index = (runs.offset, runs.size, runs.base)
-        pool = (runs.start, runs.slot, runs.first, runs.last)
-        found = run(item)(*arguments, index, pool, out)
+        found = run(item)(*arguments, runs.arrays, out)
         runs.listed = found
         if found <= room:
             return Instances(*(array[:found] for array in out))
@@ -67,7 +65,7 @@ def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
 
 @kernel
 def note(out: Any, count: int, w: int, code: int, bounds: Any, places: Any, close: Any) -> None:
-    """Write one instance, if there is room."""
+    """Write one instance, with its bounds and the places of its slices, if there is room."""
     window, key, begins, ends, left, right, closes = out
     if count < window.shape[0]:
         window[count] = w
@@ -78,13 +76,13 @@ def note(out: Any, count: int, w: int, code: int, bounds: Any, places: Any, clos
 
 
 @kernel
-def position_at(single: bool, start: Any, base: int, a: int, place: int) -> int:
+def position_at(single: bool, start: Any, base: int, a: int, place: int) -> Any:
     """The position of the first row of a place in a run that begins at `a`."""
     return base + place - a if single else start[place]
 
 
 @kernel
-def place_from(single: bool, start: Any, base: int, a: int, l: int, z: int, position: int) -> int:
+def place_from(single: bool, start: Any, base: int, a: int, l: int, z: int, position: int) -> Any:
     """The first place in `[l, z)` whose rows are all at `position` or later; `z` if none is."""
     if single:
         return min(max(a + position - base, l), z)
@@ -92,7 +90,7 @@ def place_from(single: bool, start: Any, base: int, a: int, l: int, z: int, posi
 
 
 @kernel
-def place_of(single: bool, start: Any, base: int, a: int, l: int, z: int, position: int) -> int:
+def place_of(single: bool, start: Any, base: int, a: int, l: int, z: int, position: int) -> Any:
     """The place in `[l, z)` that holds the row at `position`, which is not before `l`."""
     if single:
         return a + position - base

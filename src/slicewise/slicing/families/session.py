@@ -63,7 +63,7 @@ class SessionFamily(Family):
         for entry in self.bounded:
             rows = (events.batch.times, positions)
             groups, newest = (events.present, events.starts), self._newest(entry.number)
-            run(cut_sessions)(_limits(entry), rows, groups, newest, *self.group.index(), heads)
+            run(cut_sessions)(_limits(entry), rows, groups, newest, self.group.runs.arrays, heads)
         return heads
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Iterator[Instances]:
@@ -78,11 +78,11 @@ class SessionFamily(Family):
     def keep(self, point: int, keep: np.ndarray) -> None:
         group, keys = self.group, self.group.runs.keys
         if len(self.plain[0]):
-            run(keep_sessions)(self.widest, point, keys, *group.index(), keep)
+            run(keep_sessions)(self.widest, point, keys, group.runs.arrays, keep)
         for entry in self.bounded:
             rows = (group.keeps_rows, self._anchors(entry.number), group.rows_ever())
             limits = (*_limits(entry), point)
-            run(keep_bounded_sessions)(limits, rows, keys, *group.index(), keep)
+            run(keep_bounded_sessions)(limits, rows, keys, group.runs.arrays, keep)
 
     def verdict(self, entry: WindowEntry, late: Late) -> Verdict:
         if entry.window.max_length is not None:
@@ -90,9 +90,8 @@ class SessionFamily(Family):
         runs = self.group.runs
         order = np.lexsort((-late.times, late.keys))  # the newest of a key first
         took = np.zeros(len(order), np.bool_)
-        index, pool = (runs.offset, runs.size), (runs.start, runs.slot, runs.first, runs.last)
         events = (order, late.keys, late.times)
-        run(join_open)(entry.window.gap, late.horizon, events, index, pool, took)
+        run(join_open)(entry.window.gap, late.horizon, events, runs.arrays, took)
         return Verdict(took, ~took & (late.times >= entry.since))
 
     def drop_closed(self, keys: np.ndarray, point: int) -> None:
@@ -100,9 +99,7 @@ class SessionFamily(Family):
             return
         runs = self.group.runs
         keep = (runs.offset + runs.size)[keys]
-        index, pool = self.group.index()
-        some = tuple(array[keys] for array in index)
-        run(keep_sessions)(self.widest, point, len(keys), some, pool, keep)
+        run(keep_sessions)(self.widest, point, len(keys), runs.arrays_of(keys), keep)
         self.group.drop(keys, keep)
 
     def _anchors(self, number: int) -> np.ndarray:
@@ -144,14 +141,14 @@ class SessionFamily(Family):
                 # Earlier releases marked the slices that begin a session.
                 marks = exactly(source.get(node["marks"][number]), runs.live, "marks", np.bool_)
                 anchors = rows[:keys].copy()
-                run(first_marked)(padded(marks, runs.slots), keys, *self.group.index(), anchors)
+                run(first_marked)(padded(marks, runs.slots), keys, self.group.runs.arrays, anchors)
             else:
                 continue
             check_anchors(anchors, rows[:keys])
             self.anchors[entry.number] = padded(anchors, len(runs.offset))
             if not single:
                 newest = self._newest(entry.number)
-                run(find_newest)(_limits(entry), anchors, keys, *self.group.index(), newest)
+                run(find_newest)(_limits(entry), anchors, keys, self.group.runs.arrays, newest)
 
 
 def _limits(entry: WindowEntry) -> tuple[int, int]:
@@ -159,13 +156,10 @@ def _limits(entry: WindowEntry) -> tuple[int, int]:
 
 
 @kernel
-def list_sessions(
-    windows: Any, keys: Any, low: int, high: int, index: Any, pool: Any, out: Any
-) -> int:
+def list_sessions(windows: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Sessions of every gap, made of the slices of the smallest one."""
     numbers, gaps, since = windows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
     count = 0
     for w in range(numbers.shape[0]):
         gap = gaps[w]
@@ -185,10 +179,9 @@ def list_sessions(
 
 
 @kernel
-def keep_sessions(gap: int, point: int, keys: int, index: Any, pool: Any, keep: Any) -> None:
+def keep_sessions(gap: int, point: int, keys: int, runs: Any, keep: Any) -> None:
     """The first place of each run that a session not complete at `point` can need."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
     for code in range(keys):
         z = offset[code] + size[code]
         l = offset[code]
@@ -203,34 +196,32 @@ def keep_sessions(gap: int, point: int, keys: int, index: Any, pool: Any, keep: 
 
 
 @kernel
-def session_end(limits: Any, pool: Any, l: int, z: int) -> int:
+def session_end(limits: Any, runs: Any, l: int, z: int) -> int:
     """The place after the last slice of the session of a greatest length that begins at `l`."""
     gap, longest = limits
-    start, slot, first, last = pool
+    slot, first, last = runs.slot, runs.first, runs.last
     begin = first[slot[l]]
     r = l + 1
-    while (
-        r < z and first[slot[r]] - last[slot[r - 1]] <= gap and first[slot[r]] - begin < longest
-    ):
+    while r < z and first[slot[r]] - last[slot[r - 1]] <= gap and first[slot[r]] - begin < longest:
         r += 1
     return r
 
 
 @kernel
 def list_bounded_sessions(
-    window: Any, rows: Any, keys: Any, low: int, high: int, index: Any, pool: Any, out: Any
+    window: Any, rows: Any, keys: Any, low: int, high: int, runs: Any, out: Any
 ) -> int:
     """Sessions that are cut at a greatest length, from the anchor of each key on."""
     w, since, gap, longest = window
     single, anchors = rows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, base, start, slot = runs.offset, runs.size, runs.base, runs.start, runs.slot
+    first, last = runs.first, runs.last
     count = 0
     for code in keys:
         a, z = offset[code], offset[code] + size[code]
         l = place_from(single, start, base[code], a, a, z, anchors[code])
         while l < z:
-            r = session_end((gap, longest), pool, l, z)
+            r = session_end((gap, longest), runs, l, z)
             begin, final = first[slot[l]], last[slot[r - 1]]
             close = min(final + gap + 1, begin + longest)
             if low < close <= high and begin >= since:
@@ -242,19 +233,17 @@ def list_bounded_sessions(
 
 
 @kernel
-def keep_bounded_sessions(
-    limits: Any, rows: Any, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
+def keep_bounded_sessions(limits: Any, rows: Any, keys: int, runs: Any, keep: Any) -> None:
     """The first place of each run with a session that is not complete, which becomes the anchor."""
     gap, longest, point = limits
     single, anchors, seen = rows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, base, start, slot = runs.offset, runs.size, runs.base, runs.start, runs.slot
+    first, last = runs.first, runs.last
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
         l = place_from(single, start, base[code], a, a, z, anchors[code])
         while l < z:
-            r = session_end((gap, longest), pool, l, z)
+            r = session_end((gap, longest), runs, l, z)
             if min(last[slot[r - 1]] + gap + 1, first[slot[l]] + longest) > point:
                 break
             l = r
@@ -263,15 +252,13 @@ def keep_bounded_sessions(
 
 
 @kernel
-def cut_sessions(
-    limits: Any, rows: Any, groups: Any, newest: Any, index: Any, pool: Any, heads: Any
-) -> None:
+def cut_sessions(limits: Any, rows: Any, groups: Any, newest: Any, runs: Any, heads: Any) -> None:
     """Mark the events that begin a session of a greatest length, which become the newest."""
     gap, longest = limits
     times, positions = rows
     present, starts = groups
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start, slot, first = runs.offset, runs.size, runs.start, runs.slot, runs.first
+    last = runs.last
     for g in range(present.shape[0]):
         k = present[g]
         a, z = offset[k], offset[k] + size[k]
@@ -290,25 +277,21 @@ def cut_sessions(
 
 
 @kernel
-def find_newest(
-    limits: Any, anchors: Any, keys: int, index: Any, pool: Any, newest: Any
-) -> None:
+def find_newest(limits: Any, anchors: Any, keys: int, runs: Any, newest: Any) -> None:
     """The position of the first row of the newest session of each key, of those that are kept."""
-    offset, size, base = index
-    start = pool[0]
+    offset, size, start = runs.offset, runs.size, runs.start
     for code in range(keys):
         z = offset[code] + size[code]
         l = first_at_least(start, offset[code], z, anchors[code])
         while l < z:
             newest[code] = start[l]
-            l = session_end(limits, pool, l, z)
+            l = session_end(limits, runs, l, z)
 
 
 @kernel
-def first_marked(marks: Any, keys: int, index: Any, pool: Any, anchors: Any) -> None:
+def first_marked(marks: Any, keys: int, runs: Any, anchors: Any) -> None:
     """The position of the first row of each key's first slice that is marked, if one is."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start, slot = runs.offset, runs.size, runs.start, runs.slot
     for code in range(keys):
         for place in range(offset[code], offset[code] + size[code]):
             if marks[slot[place]]:
@@ -317,7 +300,7 @@ def first_marked(marks: Any, keys: int, index: Any, pool: Any, anchors: Any) -> 
 
 
 @kernel
-def join_open(gap: int, horizon: int, events: Any, index: Any, pool: Any, took: Any) -> None:
+def join_open(gap: int, horizon: int, events: Any, runs: Any, took: Any) -> None:
     """Mark the events that make a session that is open, or are near to one."""
     order, keys, times = events
     key, newer, reached = -1, False, 0
@@ -327,17 +310,17 @@ def join_open(gap: int, horizon: int, events: Any, index: Any, pool: Any, took: 
             key, newer = k, False
         taken = t + gap >= horizon or (newer and reached - t <= gap)
         if not taken:
-            taken = near_open(gap, horizon, t, k, index, pool)
+            taken = near_open(gap, horizon, t, k, runs)
         took[i] = taken
         if taken:
             newer, reached = True, t
 
 
 @kernel
-def near_open(gap: int, horizon: int, t: int, k: int, index: Any, pool: Any) -> Any:
-    """Return whether an open session of `k` is near enough to `t`, which lies before its last event."""
-    offset, size = index
-    start, slot, first, last = pool
+def near_open(gap: int, horizon: int, t: int, k: int, runs: Any) -> Any:
+    """Return whether an open session of `k` is near to `t`, which lies before its last event."""
+    offset, size, start, slot, first = runs.offset, runs.size, runs.start, runs.slot, runs.first
+    last = runs.last
     begin, end = offset[k], offset[k] + size[k]
     place = last_at_most(start, begin, end, t)
     for at in range(max(place, begin), min(place + 2, end)):

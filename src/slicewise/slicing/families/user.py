@@ -170,7 +170,7 @@ class UserFamily(Family):
 
     def _places(self, codes: np.ndarray, positions: np.ndarray) -> np.ndarray:
         places = np.empty(len(codes), np.int64)
-        run(places_of)(codes, positions, *self.group.index(), places)
+        run(places_of)(codes, positions, self.group.runs.arrays, places)
         return places
 
     def handed_out(self, high: int) -> None:
@@ -210,10 +210,9 @@ def _swapped(begun: tuple[int, int], time: int, position: int) -> tuple[int, int
 
 
 @kernel
-def places_of(codes: Any, positions: Any, index: Any, pool: Any, places: Any) -> None:
+def places_of(codes: Any, positions: Any, runs: Any, places: Any) -> None:
     """The places that begin with these rows of these keys; the run's end if there is none."""
-    offset, size, base = index
-    start = pool[0]
+    offset, size, start = runs.offset, runs.size, runs.start
     for i in range(codes.shape[0]):
         a = offset[codes[i]]
         places[i] = first_at_least(start, a, a + size[codes[i]], positions[i])

@@ -9,15 +9,14 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component
-from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free, keep_from
-from slicewise.slicing.groups.group import SliceGroup, WindowEntry
-from slicewise.slicing.ingest.late import Late, Verdict
+from slicewise.slicing.families.acceptance import Late, Verdict
+from slicewise.slicing.families.family import WindowEntry
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.locate.time_cells import slice_alone
 from slicewise.slicing.store.band_closing import close
@@ -158,12 +157,10 @@ class GridGroup(SliceGroup):
 
     def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         super().set_windows(windows)
-        dtype = self.runs.start.dtype.str
         defined = [entry.window for entry in windows]
-        self.edges = cut_by(defined, self.technique, dtype)
+        self.edges = cut_by(defined, self.technique, self.dtype)
         self.begins = kept_by(defined, self.technique, self.edges)
         self.fused_to = BEGINNING
-        self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
 
     def add(self, batch: Batch) -> None:
         bands = self._by_time(len(batch))
@@ -222,10 +219,6 @@ class GridGroup(SliceGroup):
             self.reluctance *= 4  # who asks for instances next brings slices into runs
         return blocks
 
-    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        points = (np.array([low]), np.array([high]))
-        return collect_free(self.runs, self.free, keys, *points)
-
     def earliest(self, places: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.runs.start[places]
         return found
@@ -238,9 +231,3 @@ class GridGroup(SliceGroup):
             return
         self.fuse(point, np.array([point]), self.fused_to)
         super().evict(point)
-
-    def needed(self, point: int) -> np.ndarray:
-        keep = self._keep()
-        least = np.array([self.free.needed_from(point)])
-        run(keep_from)(least, self.runs.keys, *self._index(), keep)
-        return keep

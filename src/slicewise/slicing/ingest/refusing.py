@@ -15,7 +15,6 @@ import numpy as np
 from slicewise.slicing.buffer import BAD, ROW, Batch
 from slicewise.slicing.emit.output import key_columns
 from slicewise.slicing.groups.group import SliceGroup
-from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.ingest.events import Columns, times_column
 
 if TYPE_CHECKING:
@@ -40,12 +39,8 @@ def hand_out_failed(op: Operator) -> Exception | None:
     """Make events bad that what is the user's own could not take; the first error."""
     import pyarrow as pa
 
-    groups = [group for group in op._groups.values() if isinstance(group, OrderedGroup)]
-    users = [user for group in groups for user in group.users.values()]
-    failed = [one for user in users for one in user.failed]
+    failed = [one for group in op._groups.values() for one in group.failed()]
     refused, errors = _refused_late(op)
-    for user in users:
-        user.failed = []
     known = {id(event): event for event, _ in failed}
     events = [*known.values(), *(event for event in refused if id(event) not in known)]
     errors = [*(error for _, error in failed), *errors]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.groups.group import WindowEntry
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.blob import BlobReader
 from slicewise.slicing.state.checks import check_header, reading
@@ -23,7 +23,6 @@ from slicewise.slicing.state.describe import modules_of, same_window, window_des
 from slicewise.slicing.state.snapshot import (
     COUNTERS,
     _get_progress,
-    _get_track,
     _get_types,
     _place_said,
     combined_of,
@@ -126,7 +125,7 @@ def _get_tracks(op: Operator, source: BlobReader) -> None:
                 "the aggregates whose order of events matters as they were, or begin anew."
             )
 
-        _get_track(group, node, len(op._keys), source, since)
+        group.load(node, source, len(op._keys), since)
 
 
 def _share_since(op: Operator) -> None:

@@ -8,8 +8,6 @@ lists their types under "pickled", and they are read only from bytes that are tr
 
 from __future__ import annotations
 
-import pickle
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -19,24 +17,18 @@ import numpy as np
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
-from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.emit.log import CLOSE, END, FIELDS, KEY, START, WINDOW, EmissionLog
-from slicewise.slicing.families.user_rows import Progress, UserRows
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.forgetting import codes_of, live_keys, look_again
-from slicewise.slicing.groups.group import RowGroup, SliceGroup, WindowEntry
-from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.groups.parting import prune_kept
 from slicewise.slicing.ingest.intake import bind_to
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.checks import (
-    check_anchors,
     check_header,
     check_key_types,
     check_keys,
-    check_seen,
     check_time_type,
-    check_users,
     check_zones,
     codes,
     exactly,
@@ -51,9 +43,7 @@ from slicewise.slicing.state.describe import (
     window_described,
     window_of,
 )
-from slicewise.slicing.state.plain import pack, unpack
 from slicewise.slicing.state.waiting_blob import get_waiting, put_waiting
-from slicewise.slicing.store.runs import of_keys
 from slicewise.spans import Duration
 from slicewise.windows import Window
 
@@ -106,7 +96,7 @@ def snapshot(op: Operator) -> bytes:
         "waiting": put_waiting(op._waiting.batches, codes, out),
         "kept": put_waiting(op._waiting.kept, codes, out),
         "tracks": [
-            {"place": _place_said(place), **_put_track(group, live, codes, out)}
+            {"place": _place_said(place), **group.dump(out, live, codes)}
             for place, group in op._groups.items()
         ],
     }
@@ -174,7 +164,7 @@ def _restored(
         _get_types(op, header["types"], source)
         groups = list(op._groups.values())
         for group, node in zip(groups, header["tracks"], strict=True):
-            _get_track(group, node, len(op._keys), source)
+            group.load(node, source, len(op._keys))
         get_events(op, source)
         say_times(op, header)
     return op
@@ -348,133 +338,3 @@ def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> Emiss
     emitted = EmissionLog()
     emitted.load(np.stack([fields[name] for name in FIELDS]))
     return emitted
-
-
-# Slices.
-
-
-def _put_track(group: SliceGroup, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
-    """The slices of a slice group, in the order of its runs, without what was free between them."""
-    runs = group.runs
-    slots = runs.slots_of(live)
-    node = {
-        "kind": group.kind,
-        **group.store.dump(out, live, codes, group.layout),
-        "evict_at": group.evict_at,
-    }
-    ties = group.tie_order.table(slots)
-    if ties is not None:
-        node["ties"] = out.put_bytes(table_bytes(ties))
-    if isinstance(group, MeasureGroup):
-        node["settled"] = out.put(of_keys(group.settled, live, BEGINNING))
-    if isinstance(group, RowGroup):
-        node["marks"] = {n: out.put(marks[slots]) for n, marks in group.marks.items()}
-        node["anchors"] = {n: out.put(of_keys(a, live)) for n, a in group.anchors.items()}
-    if isinstance(group, OrderedGroup):
-        node["seen"] = out.put(of_keys(group.seen, live))
-        node["after"] = group.after
-        node["marks"] = {n: out.put(_padded(f, runs.slots)[slots]) for n, f in group.flags.items()}
-        node["users"] = {n: _put_user(user, codes, out) for n, user in group.users.items()}
-    return node
-
-
-def _get_track(
-    group: SliceGroup,
-    node: Any,
-    keys: int,
-    source: BlobReader,
-    since: int | None = None,
-) -> None:
-    if node["kind"] != group.kind:
-        raise SnapshotError(
-            f"The snapshot keeps slices as {node['kind']}, and these windows and aggregates keep "
-            f"them as {group.kind}. Restore it with the release that wrote it."
-        )
-    if isinstance(group, MeasureGroup):
-        kind = source.get(node["settled"]).dtype
-        group.keep_as(kind, rows=node["arrival"] is not None)
-    group.store.load(node, keys, source, group.layout, since)
-    runs, count = group.runs, group.live
-    group.evict_at = node["evict_at"]
-    if "ties" in node:
-        group.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
-    if isinstance(group, MeasureGroup):
-        group._admit()
-        settled = exactly(source.get(node["settled"]), keys, "keys", group.settled.dtype)
-        known = settled[settled != BEGINNING]
-        require((np.abs(known) < group.reach).all(), "keys have come beyond all values")
-        group.settled[:keys] = settled
-    if isinstance(group, RowGroup):
-        for number, place in node["marks"].items():
-            if int(number) in group.marks:
-                group.marks[int(number)] = _get_marks(place, count, runs.slots, source)
-        for number, place in node["anchors"].items():
-            anchors = exactly(source.get(place), keys, "keys")
-            check_anchors(group, anchors, keys)
-            group.anchors[int(number)] = _padded(anchors, len(runs.offset))
-    if isinstance(group, OrderedGroup):
-        group.after = node["after"]
-        seen = exactly(source.get(node["seen"]), keys, "keys")
-        check_seen(group, seen, count, keys)
-        group.seen = _padded(seen, len(runs.offset))
-        for number, place in node["marks"].items():
-            if int(number) in group.flags:
-                group.flags[int(number)] = _get_marks(place, count, runs.slots, source)
-        watermark = source.header["counters"]["watermark"]
-        over = min(watermark, source.header.get("answered", watermark)) >= INFINITY
-        for number, progress in node["users"].items():
-            if int(number) in group.users:
-                _get_user(group.users[int(number)], progress, source)
-                check_users(group, group.users[int(number)], keys, over=over)
-
-
-def _get_marks(place: Any, count: int, slots: int, source: BlobReader) -> np.ndarray:
-    return _padded(exactly(source.get(place), count, "marks", np.bool_), slots)
-
-
-def _padded(values: np.ndarray, size: int) -> np.ndarray:
-    padded = np.zeros(size, values.dtype)
-    padded[: len(values)] = values
-    return padded
-
-
-# Windows of one's own.
-
-
-def _put_user(user: UserRows, codes: np.ndarray, out: BlobWriter) -> Any:
-    """How far each key's copy has come, and what the copy keeps on itself.
-
-    The copy's class is not said: the window itself names it.
-    """
-    if not user.progress:
-        return None
-    rows = [
-        (int(codes[code]), tuple(p.open_since), p.window.__getstate__())
-        for code, p in user.progress.items()
-    ]
-    ended = [(int(codes[code]), *rest) for code, *rest in user.ended]
-    try:
-        return {"rows": pack(rows, out), "ended": pack(ended, out)}
-    except (TypeError, AttributeError, pickle.PicklingError) as error:
-        raise SnapshotError(
-            f"A snapshot keeps what the window {user.window.name!r} has on `self`, and that cannot "
-            f"be pickled: {error}. Keep plain values there, or define `__getstate__`."
-        ) from error
-
-
-def _get_user(user: UserRows, node: Any, source: BlobReader) -> None:
-    if node is None:
-        return
-    if isinstance(node, list):
-        # All of it was pickled once.
-        rows, user.ended = source.unpickled(node)
-    else:
-        rows, user.ended = unpack(node["rows"], source), unpack(node["ended"], source)
-    for code, open_since, state in rows:
-        window = user.window.fresh()
-        if hasattr(window, "__setstate__"):
-            window.__setstate__(state)
-        else:
-            window.__dict__.clear()
-            window.__dict__.update(state or {})
-        user.progress[code] = Progress(window, deque(open_since))

@@ -20,7 +20,8 @@ from slicewise.codegen.kernel import kernel, run
 from slicewise.codegen.prelude import combine, identity, load, store
 from slicewise.limits import INSTANCES_OF_A_CALL
 from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free
+from slicewise.slicing.families.grid import FreeWindows, collect_free
+from slicewise.slicing.families.instances import Instances
 from slicewise.slicing.store.bands import Bands
 from slicewise.slicing.store.key_major import KeyMajorStore
 
