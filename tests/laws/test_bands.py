@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate, Bound
 from slicewise.slicing.emit import output
-from slicewise.slicing.families import grid
-from slicewise.slicing.store import band_closing, bands
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
+from slicewise.tuning import tuned
 from slicewise.windows import Window
 
 FREE = ("tumbling", "sliding", "cumulate", "fixed")
@@ -35,18 +34,12 @@ AGGREGATES: list[list[Aggregate]] = [
 @contextmanager
 def by_time(**more: Any) -> Iterator[None]:
     """Keep slices by time, however few keys and events there are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid, "KEYS_BY_TIME", 1)
-        patch.setattr(grid, "EVENTS_BY_TIME", 0)
-        patch.setattr(grid, "MOVED_PER_EVENT", 10**9)
-        for name, value in more.items():
-            module = bands if hasattr(bands, name) else band_closing
-            patch.setattr(module, name, value)
+    with tuned(keys_by_time=1, events_by_time=0, moved_per_event=10**9, **more):
         yield
 
 
 def group_of(op: sw.Operator) -> Any:
-    return op._groups["time"]
+    return op.parts.slices.groups["time"]
 
 
 @st.composite
@@ -63,7 +56,7 @@ def assert_follows(op: sw.Operator, oracle: Oracle, script: list[Step]) -> bool:
         theirs: Any = oracle.process(given_) if verb == "process" else oracle.advance(given_)
         if verb == "advance" or op.ordered:
             assert_same_rows(ours, theirs)
-        used |= "time" in op._groups and group_of(op).bands is not None
+        used |= "time" in op.parts.slices.groups and group_of(op).bands is not None
     return used
 
 
@@ -102,7 +95,9 @@ def test_few_bands_and_merging_by_key_are_other_ways_to_the_same(
 ) -> None:
     # Bands become too many now and then, and so do combines: slices go to and fro.
     made: dict[str, Any] = {"windows": defined, "aggs": AGGREGATES[1], "time": "t", "by": "k"}
-    with by_time(FEW_BANDS=few, FULL_BAND=2, COMBINES_PER_ROW=combines, MOST_AT_ONCE=4, BLOCK=2):
+    with by_time(
+        few_bands=few, full_band=2, combines_per_result=combines, events_banded=4, keys_closed=2
+    ):
         assert_follows(sw.Operator(**made), Oracle(**made), script)
 
 
@@ -141,8 +136,7 @@ def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> tuple[pa.Tab
     """The answers, which are the same by key and by time, and whether bands were kept."""
     made = {"time": "t", "by": "k", **made}
     plain = sw.Operator(**made)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid, "KEYS_BY_TIME", 10**9)
+    with tuned(keys_by_time=10**9):
         expected = answers(plain, batches)
     op = sw.Operator(**made)
     with by_time():

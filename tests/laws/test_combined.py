@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,9 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.slicing.families.group import SessionGroup
-from slicewise.slicing.locate import by_time as slicer
-from slicewise.slicing.locate import time_cells as cell_slicer
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Step, steps
+from slicewise.tuning import active, tuned
 from slicewise.windows import Window
 from tests.laws.test_changing_windows import MODES, check, scripts
 from tests.laws.test_operator import assert_follows
@@ -37,7 +37,7 @@ def beside_sessions(draw: st.DrawFn) -> list[Window]:
 
 def together(op: sw.Operator) -> SessionGroup:
     """The only slice group of an operator, which all its windows share."""
-    (group,) = op._groups.values()
+    (group,) = op.parts.slices.groups.values()
     assert isinstance(group, SessionGroup)
     return group
 
@@ -50,12 +50,12 @@ def slices(op: sw.Operator) -> list[tuple[int, int]]:
 
 
 @pytest.fixture(params=["by search", "by a grid", "put in order"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each of the ways in which events that are not in order find their slices."""
     fewest = {"by search": math.inf, "by a grid": 1 / 64, "put in order": 1 / 64}
-    monkeypatch.setattr(cell_slicer, "EVENTS_PER_CELL", fewest[request.param])
-    if request.param == "put in order":
-        monkeypatch.setattr(slicer, "MOVES_PER_EVENT", 0)
+    moves = 0 if request.param == "put in order" else active().moves_per_event
+    with tuned(events_per_cell=fewest[request.param], moves_per_event=moves):
+        yield
 
 
 @pytest.mark.usefixtures("way")
@@ -67,7 +67,9 @@ def test_answers_are_what_the_definitions_say(mode: tuple[Any, int]) -> None:
         made: Any = {"windows": defined, "aggs": AGGS, "time": "t", "emit": mode[0]}
         op = sw.Operator(**made, lateness=mode[1], store=store)
         assert_follows(op, Oracle(**made, lateness=mode[1]), script)
-        if op._groups and not op._apart:  # a late event gives each window its own slices
+        if (
+            op.parts.slices.groups and not op.parts.slices.apart
+        ):  # a late event gives each window its own slices
             together(op)
 
     follows()
@@ -178,11 +180,11 @@ def test_a_snapshot_from_before_goes_on_apart() -> None:
     windows: Any = [sw.tumbling(10), sw.session(5)]
     op = sw.Operator(windows=windows, aggs=AGGS, time="t")
     assert op.plan.combined
-    op._combined = False
-    op._replan()
+    op.parts.slices.combined = False
+    op.parts.slices.replan()
     op.process({"t": [1, 12, 14], "x": [1, 2, 4]})
     again = sw.Operator.restore(op.snapshot())
-    assert (again.plan.combined, len(again._groups)) == (False, 2)
+    assert (again.plan.combined, len(again.parts.slices.groups)) == (False, 2)
     op.process({"t": [22], "x": [8]})
     again.process({"t": [22], "x": [8]})
     assert again.advance(math.inf) == op.advance(math.inf)

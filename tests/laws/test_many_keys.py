@@ -72,7 +72,7 @@ def follow(given: list[dict[str, Any]], **made: Any) -> tuple[sw.Operator, Oracl
 def test_many_keys_by_time_give_what_the_definitions_say(emit: Any) -> None:
     given = batches(300, 4500, 2)
     op, _ = follow(given, windows=FREE, aggs=SUMS, by="k", emit=emit)
-    assert op._groups["time"].bands is not None  # type: ignore[attr-defined]  # kept by time
+    assert op.parts.slices.groups["time"].bands is not None  # type: ignore[attr-defined]  # kept by time
     assert op.stats.late_partly > 0
 
 

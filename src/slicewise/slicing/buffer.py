@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
 from slicewise.columns import Column, storage
 from slicewise.limits import INFINITY
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from slicewise.slicing.state.blob import BlobWriter
 
-JOIN_BELOW = 4096  # events; many small batches that wait become one
-KEEP_AT_LEAST = 4096  # events that are kept before anyone looks for those that can go
 # Beside the conditions of windows in the marks of a batch: the rows that are known as bad, and the
 # numbers of the rows.
 BAD, ROW = -1, -2
@@ -275,7 +274,7 @@ class ReorderBuffer:
         self.kept: list[Batch] = []
         self.keeps = False
         self.kept_from = -INFINITY
-        self.prune_at = KEEP_AT_LEAST
+        self.prune_at = tuning.active().keep_at_least
         # Events that an aggregate raised an error for when they waited no longer.
         self.refused: list[tuple[Batch, int, Exception]] = []
         self._barriers: list[int] = []
@@ -296,7 +295,7 @@ class ReorderBuffer:
     def forget(self, gone: Callable[[Batch], np.ndarray]) -> None:
         """Let go of kept events: of each batch those that are marked."""
         self.kept = _left(self.kept, gone)
-        self.prune_at = 2 * self.rows_kept + KEEP_AT_LEAST
+        self.prune_at = 2 * self.rows_kept + tuning.active().keep_at_least
 
     def separate(self, arrival: int) -> None:
         """Keep the events before number `arrival` apart from those that come."""
@@ -318,7 +317,7 @@ class ReorderBuffer:
         size, most = len(older), sum(map(len, parts))
         if older.high <= newer.low:
             return size <= most
-        return size + most < JOIN_BELOW and size <= 2 * most
+        return size + most < tuning.active().join_below and size <= 2 * most
 
     def release(self, point: int) -> list[Batch]:
         """The events below `point`; those of a batch come before all of the next one."""

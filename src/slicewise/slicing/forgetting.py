@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.keys import Keys
-
-FORGET_AT_LEAST = 4096  # keys; below it nobody looks
+from slicewise.limits import INFINITY
 
 
 class Keyed(Protocol):
@@ -32,7 +32,8 @@ class Forgetting:
 
     def __init__(self, keys: Keys, parts: Sequence[Keyed]) -> None:
         self.keys, self.parts = keys, parts
-        self.look_at = FORGET_AT_LEAST  # how many keys it takes to look for dead ones
+        # How many keys it takes to look for dead ones.
+        self.look_at = tuning.active().forget_at_least
 
     def live(self) -> np.ndarray:
         """The codes of keys of which anything is known, in order."""
@@ -49,9 +50,12 @@ class Forgetting:
         codes[live] = np.arange(len(live))
         return codes
 
-    def forget(self) -> None:
-        """Leave out keys of which nothing is known, if there are many and these are most of them."""
-        if len(self.keys) < self.look_at:
+    def forget(self, horizon: int) -> None:
+        """Leave out keys of which nothing is known, if there are many and these are most of them.
+
+        When all is over, at a horizon of infinity, nobody comes to make up for the work.
+        """
+        if len(self.keys) < self.look_at or horizon >= INFINITY:
             return
         live = self.live()
         if 2 * len(live) < len(self.keys):
@@ -63,4 +67,4 @@ class Forgetting:
 
     def look_again(self) -> None:
         """Take note that keys need no look until there are twice as many."""
-        self.look_at = 2 * len(self.keys) + FORGET_AT_LEAST
+        self.look_at = 2 * len(self.keys) + tuning.active().forget_at_least

@@ -18,16 +18,7 @@ from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.families.group import WindowEntry
 from slicewise.slicing.settings import Settings, StoreKind
-from slicewise.windows import (
-    Cumulate,
-    Fixed,
-    Periodic,
-    RowPeriodic,
-    RowsEveryTime,
-    Session,
-    TimeEveryRows,
-    Window,
-)
+from slicewise.windows import Periodic, Window
 
 # Where a slice group stands among the others: its kind, or its kind and what tells it apart. It is
 # in snapshots.
@@ -76,18 +67,6 @@ class Plan:
     combined: bool
 
 
-def context_free(window: Window) -> bool:
-    """Whether the edges of a window are known without any event."""
-    return isinstance(window, Periodic | Cumulate | Fixed)
-
-
-def needs_rows(window: Window) -> bool:
-    """Whether a window needs rows when events come out of order: neither free nor a session."""
-    if isinstance(window, Session):
-        return window.max_length is not None
-    return not context_free(window)
-
-
 def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
     """Whether windows of time share slices with sessions, which saves an addition per event.
 
@@ -95,8 +74,9 @@ def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
     for many keys at once (`slicing.bands`); the edges of sessions, other ones for each key, would
     cut them into pieces.
     """
-    timed = any(context_free(w) and getattr(w, "axis", None) is None for w in windows)
-    sessions = any(isinstance(w, Session) and not needs_rows(w) for w in windows)
+    traits = [window.traits for window in windows]
+    timed = any(one.context_free and one.axis is None for one in traits)
+    sessions = any(one.gap is not None for one in traits)
     return timed and sessions and not (keyed and settled)
 
 
@@ -109,16 +89,20 @@ def chosen_store(windows: Sequence[Window], aggs: Sequence[Aggregate]) -> StoreK
     """
     rates = {"lazy": 0.0, "asked": 0.0}
     longest = 1.0
-    periodic = [w for w in windows if isinstance(w, Periodic | RowPeriodic)]
-    for measure in {(type(w), getattr(w, "axis", None)) for w in periodic}:
-        shared = [w for w in periodic if (type(w), getattr(w, "axis", None)) == measure]
+    by_measure: dict[Any, list[Periodic]] = {}
+    for window in windows:
+        periodic = window.as_periodic()
+        if periodic is not None:
+            measure = window.traits.measure, window.traits.axis
+            by_measure.setdefault(measure, []).append(periodic)
+    for shared in by_measure.values():
         # Windows of equal slides cut at the same edges, but for an origin of their own.
         slices = sum(1 / w.every for w in {w.every: w for w in shared}.values())
-        for window in shared:
-            many = max(1.0, float(window.length) * slices)
+        for one in shared:
+            many = max(1.0, float(one.length) * slices)
             longest = max(longest, many)
-            rates["lazy"] += many / window.every
-            rates["asked"] += 1 / window.every
+            rates["lazy"] += many / one.every
+            rates["asked"] += 1 / one.every
         rates["asked"] += slices / 2
     # Merging slices side by side is quick: measured, a tree pays when it saves most combines.
     margin = 40 if all(aggregate.invertible for aggregate in aggs) else 20
@@ -136,19 +120,18 @@ def place_of(entry: WindowEntry, settings: Settings, *, combined: bool, apart: b
     `combined` is that of the plan; `apart` says that each session has slices of its own, as it does
     after a late event.
     """
-    window, settled = entry.window, settings.settled
-    axis = getattr(window, "axis", None)
-    if axis is not None:
-        return ("measure", axis, settings.sorts)
-    if settings.sorts and apart and not needs_rows(window):
-        return "sorted" if context_free(window) else ("sorted", entry.number)
-    if needs_rows(window) or (settings.sorts and not settled):
-        kind = "order" if settled and not isinstance(window, RowsEveryTime) else "rows"
-        if kind == "order" and settings.ordered and isinstance(window, TimeEveryRows):
+    traits, settled = entry.window.traits, settings.settled
+    if traits.axis is not None:
+        return ("measure", traits.axis, settings.sorts)
+    if settings.sorts and apart and not traits.needs_rows:
+        return "sorted" if traits.context_free else ("sorted", entry.number)
+    if traits.needs_rows or (settings.sorts and not settled):
+        kind = "order" if settled and traits.context != "forward aware" else "rows"
+        if kind == "order" and settings.ordered and traits.takes_ties:
             kind = "ties"  # the opening row may come after others of its time
-        new = entry.since > BEGINNING and needs_rows(window)
+        new = entry.since > BEGINNING and traits.needs_rows
         return (kind, entry.number) if new else kind  # it does not count the rows before it
-    if context_free(window):
+    if traits.context_free:
         return "sessions" if combined else "time"
     return ("sessions", entry.number) if apart else "sessions"
 
@@ -184,9 +167,10 @@ def plan(
     for entry in entries:
         place = place_of(entry, settings, combined=combined, apart=apart)
         places.setdefault(place, []).append(entry)
-    aware = any(isinstance(w, RowsEveryTime) for w in windows)
-    context = any(map(needs_rows, windows))
-    counts = any(isinstance(w, RowPeriodic | RowsEveryTime) for w in windows)
+    traits = [window.traits for window in windows]
+    aware = any(one.context == "forward aware" for one in traits)
+    context = any(one.needs_rows for one in traits)
+    counts = any(one.length_in_rows for one in traits)
     removes: Literal["never", "invert", "recompute"] = "never"
     if counts and not ordered and not settled:
         removes = "invert" if all(a.invertible for a in aggs) else "recompute"

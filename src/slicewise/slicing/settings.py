@@ -24,7 +24,7 @@ from slicewise.slicing.families.group import WindowEntry
 from slicewise.slicing.ingest.events import names
 from slicewise.spans import Duration
 from slicewise.times import Measure, as_length, check_unit
-from slicewise.windows import Punctuated, Threshold, UserWindow, Window
+from slicewise.windows import Window
 from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class QueryFacts:
         return QueryFacts(
             tuple(columns),
             [names.get(number, "") for number in range(numbers)],
-            [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
+            [p for p in windows if p.window.traits.condition is not None],
             [p.window for p in windows if p.window.reads],
             np.array([number not in others for number in range(numbers)], np.bool_),
             list(others.values()),
@@ -212,11 +212,12 @@ def check_window(window: Window, taken: Container[str], settings: Settings) -> N
         )
     if window.name in taken:
         raise WindowError(f"Two windows have the name {window.name!r}. Give one of them a `name`.")
-    if isinstance(window, UserWindow) and settings.revises:
+    if window.traits.user_defined and settings.revises:
         raise CapabilityError(
             f"A user window sees each event once, so what it emitted cannot be revised; "
             f"{window.name!r} was given with emit={settings.emit!r} and "
-            f"lateness={settings.lateness}. Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
+            f"lateness={settings.lateness}. "
+            "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
         )
 
 
@@ -284,6 +285,6 @@ def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -
     import pyarrow as pa
 
     read = any(column in aggregate.columns for aggregate in aggs)
-    if not read and any(getattr(window, "when", None) == column for window in windows):
+    if not read and any(window.traits.condition == column for window in windows):
         return pa.bool_()
     return type_of_nulls(column, aggs)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.arrays.keys import Keys
+from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.buffer import BAD, ROW, Batch, Grouped, ReorderBuffer, in_sequence
 from slicewise.slicing.families.grid import GridGroup
@@ -30,8 +31,8 @@ from slicewise.slicing.ingest.ties import Ties
 from slicewise.slicing.plan import GroupPlan, Place, Plan, plan
 from slicewise.slicing.progress import Progress, Stats
 from slicewise.slicing.settings import Settings
+from slicewise.slicing.state.checks import require
 from slicewise.slicing.window_set import WindowSet
-from slicewise.windows import UserWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,6 +102,8 @@ class SliceManager:
             if (group.store.tree is not None) != eager:
                 group.store.set_eager(eager=eager)
         self.waiters = [groups[planned.place] for planned in self.plan.groups if planned.waits]
+        for group in self.waiters:
+            group.store.waits = True
         self.takers = [groups[planned.place] for planned in self.plan.groups if not planned.waits]
         if not self.waiters:
             self.buffer = ReorderBuffer()
@@ -122,7 +125,7 @@ class SliceManager:
             return SessionGroup(bounds, **how)
         if kind == "time":
             return GridGroup(bounds, settled=self.settings.settled, **how)
-        assert self.schema.columns is not None
+        assert self.schema.columns is not None and isinstance(place, tuple)
         _, axis, sorts = place
         defined = [entry.window for entry in planned.windows]
         dtype = measure_dtype(self.schema.columns[axis], defined)
@@ -201,7 +204,7 @@ class SliceManager:
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
         columns = {name: batch.columns[name] for name in self.schema.kept}
-        users = any(isinstance(window, UserWindow) for window in self.windows.defined)
+        users = any(window.traits.user_defined for window in self.windows.defined)
         objects = batch.events() if users else None
         keys = batch.keys if self.settings.by else np.broadcast_to(np.int64(0), len(batch))
         return replace(batch, keys=keys, columns=columns, objects=objects)
@@ -305,6 +308,87 @@ class SliceManager:
         for group in self.groups.values():
             group.renumber(live, codes)
         self.buffer.renumber(codes)
+
+    # Stopping and going on.
+
+    def dump(self, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> dict[str, Any]:
+        """The entries of a snapshot's header; of the `live` keys, `codes` has the new codes."""
+        from slicewise.slicing.state.snapshot import _put_track
+
+        gone = self._outdated() if self.buffer.kept else None
+        return {
+            "combined": self.combined,
+            "apart": self.apart,
+            **self.buffer.dump(codes, gone, out),
+            "tracks": [
+                {"place": _said(place), **_put_track(group, live, codes, out)}
+                for place, group in self.groups.items()
+            ],
+        }
+
+    def load_plan(self, header: dict[str, Any]) -> None:
+        """Go on as a header says with slices that windows share, or do not any more."""
+        known: bool | None = header.get("combined", False)  # they did not before this was said
+        self.combined = None if header["types"] is None else known
+        self.apart = header.get("apart", False)
+        if self.windows.entries:
+            self.replan()
+
+    def load(self, source: BlobReader, *, changed: bool) -> None:
+        """Go on with the slices and the events of a snapshot, after all that they depend on.
+
+        If definitions may have `changed`, an aggregate that is not known has seen no event.
+        """
+        from slicewise.slicing.state.snapshot import _get_track
+
+        nodes = {str(node["place"]): node for node in source.header["tracks"]}
+        # An event that is not yet seen decides from when on a new aggregate knows everything.
+        since = self.progress.behind_all if changed else None
+        require(changed or len(nodes) == len(self.groups), "it has slices of other windows")
+        for place, group in self.groups.items():
+            node = nodes.get(str(_said(place)))
+            if changed and (node is None or node["kind"] != group.kind):
+                shown = ", ".join(repr(entry.window.name) for entry in group.windows)
+                raise SnapshotError(
+                    f"With these aggregates and this lateness the windows {shown} need rows, or "
+                    "need them no longer, and the snapshot keeps them the other way. Leave the "
+                    "lateness and the aggregates whose order of events matters as they were, or "
+                    "begin anew."
+                )
+            require(node is not None, "it has slices of other windows")
+            _get_track(group, node, len(self.keys), source, since)
+        self._load_events(source)
+
+    def _load_events(self, source: BlobReader) -> None:
+        """Go on with the events that wait, if anything still takes them."""
+        from slicewise.slicing.state.batches import get_batches
+
+        if not self.waiters:
+            return
+        for group in self.waiters:
+            if isinstance(group, OrderedGroup):
+                self.buffer.separate(group.after)
+        types = {name: (self.schema.columns or {})[name] for name in self.schema.kept}
+        conditions = [entry.number for entry in self.windows.facts.conditions]
+        keys, single = len(self.keys), not self.settings.by
+
+        def get(nodes: Any) -> list[Batch]:
+            return get_batches(nodes, source, types, keys, conditions, single=single)
+
+        self.buffer.load(source.header, get, self.progress.open_from)
+
+    def share_since(self) -> None:
+        """Let new slice groups know since when aggregates know all: waiting events come to them."""
+        stores = [group.store for group in self.groups.values()]
+        numbers = {number for store in stores for number in store.since}
+        shared = {n: max(store.since.get(n, BEGINNING) for store in stores) for n in numbers}
+        for store in stores:
+            store.since = dict(shared)
+
+
+def _said(place: Place) -> Any:
+    """The place of a slice group as JSON has it."""
+    return list(place) if isinstance(place, tuple) else place
 
 
 def _suits(group: SliceGroup, planned: GroupPlan) -> bool:

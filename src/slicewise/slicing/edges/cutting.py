@@ -18,47 +18,28 @@ from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.edges.partials import Technique, cutting
 from slicewise.slicing.locate.by_time import Edges, bounds_of
 from slicewise.slicing.store.runs import Runs, join_places
-from slicewise.windows import Cumulate, Periodic, RowPeriodic
-
-# With more keys than this, slices become one only now and then: each key has to be looked at.
-MANY_KEYS = 1024
+from slicewise.windows import Window
 
 
-def cut_by(windows: Sequence[Any], technique: Technique, dtype: str = "i8") -> Edges:
+def cut_by(windows: Sequence[Window], technique: Technique, dtype: str = "i8") -> Edges:
     """The edges at which slices of these windows are cut."""
     if technique != "panes":
-        return Edges([_as_periodic(window) for window in windows], dtype)
-    periodic = [w for w in windows if isinstance(w, Periodic | RowPeriodic)]
-    others = [w for w in windows if not isinstance(w, Periodic | RowPeriodic)]
+        return Edges(windows, dtype)
+    periodic = [w for w in windows if w.as_periodic() is not None]
+    others = [w for w in windows if w.as_periodic() is None]
     return Edges([*(cutting(periodic, technique) if periodic else ()), *others], dtype)
 
 
-def kept_by(windows: Sequence[Any], technique: Technique, edges: Edges) -> Edges | None:
+def kept_by(windows: Sequence[Window], technique: Technique, edges: Edges) -> Edges | None:
     """The edges at which Cutty keeps slices apart, if those are fewer than `edges`."""
-    plain = all(getattr(w, "every", 0) and w.length % w.every == 0 for w in windows)
-    if technique != "cutty" or (plain and not any(isinstance(w, Cumulate) for w in windows)):
+    if technique != "cutty" or all(w.all_edges() == w.begin_edges() for w in windows):
         return None
-    begins = Edges([_begins(_as_periodic(window)) for window in windows], edges.steps.dtype.str)
+    begins = Edges.of_begins(windows, edges.steps.dtype.str)
     same = all(
         np.array_equal(getattr(begins, name), getattr(edges, name))
         for name in ("steps", "phases", "singles")
     )
     return None if same else begins
-
-
-def _as_periodic(window: Any) -> Any:
-    if isinstance(window, RowPeriodic):
-        return Periodic(name=window.name, length=window.length, every=window.every)
-    return window
-
-
-def _begins(window: Any) -> Any:
-    """A window whose edges are the begins of this one."""
-    if isinstance(window, Periodic | Cumulate):
-        step = window.length if isinstance(window, Cumulate) else window.every
-        begin = window.origin
-        return Periodic(name=window.name, axis=window.axis, length=step, every=step, origin=begin)
-    return window
 
 
 def fuse_ends(

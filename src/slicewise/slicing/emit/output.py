@@ -29,9 +29,7 @@ PIECE = 1 << 14  # rows; longer columns of one value repeat a piece of this size
 class Output:
     """Makes tables of answers; it keeps nothing but the last table without rows."""
 
-    def __init__(
-        self, settings: Settings, windows: WindowSet, schema: Schema, keys: Keys
-    ) -> None:
+    def __init__(self, settings: Settings, windows: WindowSet, schema: Schema, keys: Keys) -> None:
         self.settings, self.windows, self.schema, self.keys = settings, windows, schema, keys
         self._nothing: tuple[tuple[Any, ...], pa.Table] | None = None
 
@@ -220,7 +218,7 @@ def position_type(windows: Iterable[Window], types: Mapping[str, pa.DataType]) -
     """The type of the bounds of windows over rows and advancing columns."""
     import pyarrow as pa
 
-    axes = [(window, getattr(window, "axis", None)) for window in windows]
+    axes = [(window, window.traits.axis) for window in windows]
     over = [(window, axis) for window, axis in axes if axis is not None and axis in types]
     fractions = any(measure_dtype(types[axis], [window]) == "f8" for window, axis in over)
     return pa.float64() if fractions else pa.int64()

@@ -27,7 +27,6 @@ from slicewise.slicing.emit.emission import (
 from slicewise.slicing.emit.log import KEY, Changes, EmissionLog
 from slicewise.slicing.families.group import SliceGroup
 from slicewise.slicing.guard import Guard
-from slicewise.slicing.settings import Settings
 from slicewise.slicing.slice_manager import SliceManager
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import codes as checked_codes
@@ -38,8 +37,8 @@ class WindowManager:
 
     version = 1
 
-    def __init__(self, settings: Settings, slices: SliceManager, guard: Guard) -> None:
-        self.settings, self.slices, self.guard = settings, slices, guard
+    def __init__(self, slices: SliceManager, guard: Guard) -> None:
+        self.settings, self.slices, self.guard = slices.settings, slices, guard
         self.log = EmissionLog()
         self.dirty: list[np.ndarray] = []  # codes of keys
 
@@ -64,7 +63,7 @@ class WindowManager:
             self.dirty.append(self.slices.keys.every().copy())
 
     def due(self) -> list[Due]:
-        """What is to be handed out at the watermark, with what is to be remembered then."""
+        """The results to hand out at the watermark, with what is to be remembered then."""
         progress, emit = self.slices.progress, self.settings.emit
         open_from, every = progress.open_from, self.slices.keys.every()
         dirty = self._dirty_keys()
@@ -93,7 +92,7 @@ class WindowManager:
         return np.unique(np.concatenate(self.dirty)) if self.dirty else np.empty(0, np.int64)
 
     def _closed(self, group: SliceGroup, keys: np.ndarray, low: int, high: int) -> list[Due]:
-        """What closed since the last watermark, for keys of which nothing emitted has changed."""
+        """The instances that closed since the last watermark, for keys that have not changed."""
         if high <= low or not len(keys):
             return []
         with self.guard.harmless(Exception):
@@ -111,7 +110,7 @@ class WindowManager:
         return [Due(answers)]
 
     def _revised(self, group: SliceGroup, keys: np.ndarray, low: int, high: int) -> list[Due]:
-        """What is new, has changed or no longer exists, for keys of which anything may have."""
+        """The instances of these keys that are new, have changed or no longer exist."""
         with self.guard.harmless(WindowError):  # too many of them
             listed = Listed.of(group, keys, low, high)
         windows = np.array([entry.number for entry in group.windows])
@@ -163,13 +162,13 @@ class WindowManager:
         """The entries of a snapshot's header; `codes` has the new codes of keys."""
         return {
             "dirty": out.put(codes[self._dirty_keys()]),
-            "emitted": self.log.dump(codes, out),
+            "emitted": self.log.dump(self._floors(), codes, out),
         }
 
     def load(self, header: dict[str, Any], source: BlobReader) -> None:
         """Go on with what a header says."""
         keys = len(self.slices.keys)
         numbers = [one["number"] for one in header["windows"]]
-        self.log.load_from(header["emitted"], keys, numbers, source)
+        self.log.load(EmissionLog.read(header["emitted"], keys, numbers, source))
         dirty = checked_codes(source.get(header["dirty"]), keys, "keys that have changed")
         self.dirty = [dirty] if len(dirty) else []

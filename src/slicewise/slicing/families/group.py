@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, reads
 from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
-from slicewise.slicing.edges.cutting import MANY_KEYS, cut_by, fuse_ends
+from slicewise.slicing.edges.cutting import cut_by, fuse_ends
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families import row_triggers as rows
@@ -45,8 +46,9 @@ from slicewise.slicing.locate.by_session import (
 )
 from slicewise.slicing.locate.by_time import Edges, Sliced
 from slicewise.slicing.locate.session_cells import slice_sessions_alone
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs, of_keys
-from slicewise.slicing.store.states import Store
+from slicewise.slicing.store.saving import Layout
 from slicewise.windows import (
     Cumulate,
     Fixed,
@@ -61,7 +63,6 @@ from slicewise.windows import (
     Window,
 )
 
-EVICT_AT_LEAST = 256
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
@@ -93,12 +94,12 @@ class SliceGroup(ABC):
         eager: bool = False,
     ) -> None:
         self.runs = Runs(dtype)
-        self.store = Store(bounds, self.runs, merger, eager=eager)
+        self.store = KeyMajorStore(bounds, self.runs, merger, eager=eager)
         self.windows: list[WindowEntry] = []
         self.technique: Technique = "cutty"
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
-        self.evict_at = EVICT_AT_LEAST
+        self.evict_at = tuning.active().evict_at_least
         self.tie_order = Ties(())
         # Events that an aggregate raised an error for, until they are handed out.
         self.refused: list[tuple[Batch, int, Exception]] = []
@@ -124,6 +125,11 @@ class SliceGroup(ABC):
         return False
 
     @property
+    def layout(self) -> Layout:
+        """What is known of each slice here."""
+        return Layout(rows=self.keeps_rows)
+
+    @property
     def combines(self) -> int:
         """How many states were combined so far."""
         return self.store.combines
@@ -136,7 +142,7 @@ class SliceGroup(ABC):
         found = by_ends(entry.window, late, entry.since)
         if found is not None:
             return found
-        gap = entry.window.joins_within
+        gap = entry.window.traits.gap
         if gap is not None:
             return by_sessions(gap, late, self.runs, entry.since)
         return too_late(late, entry.since)
@@ -261,7 +267,7 @@ class SliceGroup(ABC):
         freed = self.runs.evict(keep)
         if len(freed):
             self.store.forget(freed)
-        self.evict_at = 2 * self.runs.live + EVICT_AT_LEAST
+        self.evict_at = 2 * self.runs.live + tuning.active().evict_at_least
 
     def _drop(self, keys: np.ndarray, keep: np.ndarray) -> None:
         """Drop the places before `keep` of the runs of these keys."""
@@ -278,7 +284,7 @@ class SliceGroup(ABC):
         """Make one of slices that only ends of windows part, all of them complete at `point`."""
         if self.begins is None or point >= INFINITY:
             return
-        if self.runs.keys > MANY_KEYS and self.runs.live < self.evict_at:
+        if self.runs.keys > tuning.active().fuse_keys and self.runs.live < self.evict_at:
             return
         touched = self.store.touched()
 
@@ -407,7 +413,7 @@ class SessionGroup(SliceGroup):
         return keep
 
     def evict(self, point: int) -> None:
-        due = self.runs.keys <= MANY_KEYS or self.runs.live >= self.evict_at
+        due = self.runs.keys <= tuning.active().fuse_keys or self.runs.live >= self.evict_at
         if due and point < INFINITY and (len(self.free.numbers) or not self.rule.fuses):
             self._make_one(lambda: self._fuse_past(self.free.needed_from(point)))
         super().evict(point)
@@ -488,7 +494,7 @@ class RowGroup(SliceGroup):
 
     def drop_closed(self, keys: np.ndarray, point: int) -> None:
         (entry, *others) = self.windows
-        if others or entry.window.joins_within is None:
+        if others or entry.window.traits.gap is None:
             return
         keep = self._keep()[keys]
         anchors = self._anchors(entry.number)

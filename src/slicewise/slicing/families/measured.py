@@ -22,6 +22,7 @@ from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
 from slicewise.slicing.locate.by_row import slice_rows
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.store.runs import Runs, of_keys
+from slicewise.slicing.store.saving import Layout
 from slicewise.windows import Window
 
 EXACT = 2**53  # whole numbers up to here are floats
@@ -57,6 +58,10 @@ class MeasureGroup(GridGroup):
     @property
     def keeps_rows(self) -> bool:
         return self.rows
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(rows=self.rows, reach=self.reach)
 
     def cuts(self, window: Window) -> bool:
         """Whether edges of a window can be told exactly from what is kept."""

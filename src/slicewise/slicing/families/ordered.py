@@ -30,6 +30,7 @@ from slicewise.slicing.families.triggers import Instances, collect
 from slicewise.slicing.families.user_rows import UserRows
 from slicewise.slicing.locate.by_time import slice_sorted
 from slicewise.slicing.store.runs import of_keys
+from slicewise.slicing.store.saving import Layout
 from slicewise.windows import (
     Punctuated,
     RowPeriodic,
@@ -89,6 +90,10 @@ class OrderedGroup(SliceGroup):
             for p in windows
             if isinstance(p.window, UserWindow)
         }
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(ordered=True)
 
     def held(self) -> np.ndarray:
         held = super().held()

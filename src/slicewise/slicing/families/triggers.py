@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
 from slicewise.errors import WindowError
@@ -22,8 +23,6 @@ from slicewise.slicing.store.runs import Runs
 from slicewise.windows import Cumulate, Fixed, Periodic
 
 PERIODIC, CUMULATE, FIXED = 0, 1, 2
-
-MANY = 1024  # instances that hold a slice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,7 +266,10 @@ def collect_free(
     """The instances of context-free windows, if there are no more than can be meant."""
     overlap = float(np.sum(free.lengths / free.everys))
     # Windows that overlap less make no more instances than there is memory for their slices.
-    if overlap > MANY and overlap * float(runs.size[keys].sum()) > INSTANCES_OF_A_CALL:
+    if (
+        overlap > tuning.active().counted_overlap
+        and overlap * float(runs.size[keys].sum()) > INSTANCES_OF_A_CALL
+    ):
         _check_count(runs, free, keys, low, high)
     return collect(list_free, runs, free.arrays(), keys, low, high)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates.laws import check_first_run
-from slicewise.arrays.keys import Keys
 from slicewise.errors import OrderError, WindowError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.names import missed_name
@@ -24,11 +23,8 @@ from slicewise.slicing.ingest.late import Late
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.ingest.quarantine import Quarantine
 from slicewise.slicing.ingest.reach import limits_of, within
-from slicewise.slicing.ingest.schema import Schema
-from slicewise.slicing.progress import Progress
-from slicewise.slicing.settings import Settings, check_measured
+from slicewise.slicing.settings import check_measured
 from slicewise.slicing.slice_manager import SliceManager
-from slicewise.slicing.window_set import WindowSet
 from slicewise.times import Measure, Parsed, parsed
 from slicewise.windows import Window
 from slicewise.windows.base import holds
@@ -43,20 +39,11 @@ class Ingest:
     `holds_order` says that events which are promised in the order of time are held to it.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        windows: WindowSet,
-        schema: Schema,
-        slices: SliceManager,
-        quarantine: Quarantine,
-        guard: Guard,
-    ) -> None:
-        self.settings, self.windows, self.schema = settings, windows, schema
+    def __init__(self, slices: SliceManager, quarantine: Quarantine, guard: Guard) -> None:
         self.slices, self.quarantine, self.guard = slices, quarantine, guard
-        self.keys: Keys = slices.keys
-        self.progress: Progress = slices.progress
-        self.holds_order = settings.ordered
+        self.settings, self.windows = slices.settings, slices.windows
+        self.schema, self.keys, self.progress = slices.schema, slices.keys, slices.progress
+        self.holds_order = self.settings.ordered
 
     def accept(self, batch: Any) -> Accepted | None:
         """The events of a batch that count; `None` if none does."""
@@ -185,9 +172,9 @@ class Ingest:
         marks: dict[int, np.ndarray] = {}
         events: np.ndarray | None = None
         for entry in self.windows.facts.conditions:
-            window = entry.window
-            if isinstance(window.when, str):
-                column = columns[window.when]
+            when = entry.window.traits.condition
+            if isinstance(when, str):
+                column = columns[when]
                 mark = column.values.astype(np.bool_)
                 marks[entry.number] = mark if column.valid is None else mark & column.valid
                 continue
@@ -195,7 +182,7 @@ class Ingest:
             mark = np.zeros(columns.rows, np.bool_)
             for row, event in enumerate(events):
                 try:
-                    mark[row] = holds(window.when, event)
+                    mark[row] = holds(when, event)
                 except Exception:
                     usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
                     usable[row] = False

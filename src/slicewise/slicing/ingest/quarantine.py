@@ -1,7 +1,7 @@
 """Events that were refused: those that came too late, fell behind or are bad.
 
-They are counted, and stay until they are taken. So that nobody who never asks for them runs out of memory, the
-newest so many are kept, and the others are counted.
+They are counted, and stay until they are taken. So that nobody who never asks for them runs out of
+memory, the newest so many are kept.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.columns import pylist
 from slicewise.errors import SpanError
+from slicewise.slicing.progress import Stats
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,12 @@ class Quarantine:
         table = pa.concat_tables(self.tables, promote_options="permissive")
         self.tables = []
         return table
+
+    def count(self, stats: Stats) -> None:
+        """Add the numbers of refused events to the stats of an operator."""
+        for name in COUNTS:
+            setattr(stats, name, getattr(self, name))
+        stats.late_forgotten = self.forgotten
 
     def dump(self, out: BlobWriter) -> list[Any]:
         """The places of the tables in the blob; the counts are among the stats of the operator."""

@@ -37,9 +37,7 @@ def refuse_at_once(
     return refused, error
 
 
-def refuse_failed(
-    slices: SliceManager, quarantine: Quarantine, output: Output
-) -> Exception | None:
+def refuse_failed(slices: SliceManager, quarantine: Quarantine, output: Output) -> Exception | None:
     """Make events bad that what is the user's own could not take; the first error."""
     import pyarrow as pa
 

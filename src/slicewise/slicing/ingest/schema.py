@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Bound, bound_columns, reads
+from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.reach import EVER, Reach, reach_of
 from slicewise.slicing.settings import QueryFacts, Settings, guessed
@@ -23,14 +24,15 @@ class Schema:
 
     `columns` is `None` before the first batch, and another object whenever types change. `untyped`
     are the columns that have had nothing but nulls: their types are guesses. `bounds` are the
-    aggregates bound to the types, and `kept` the columns of events that wait: what aggregates read,
-    and what decides ties.
+    aggregates bound to the types, under the policy for `errors`. `kept` are the columns of events
+    that wait: what aggregates read, and what decides ties.
     """
 
     version = 1
 
     def __init__(self, settings: Settings, windows: WindowSet) -> None:
         self.settings, self.windows = settings, windows
+        self.errors = ErrorPolicy()
         self.time: pa.DataType | None = None
         self.columns: dict[str, pa.DataType] | None = None
         self.untyped: set[str] = set()
@@ -72,13 +74,13 @@ class Schema:
         import pyarrow as pa
 
         return [
-            a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+            self.errors.applied(
+                a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+            )
             for a in self.settings.aggs
         ]
 
-    def settle(
-        self, types: dict[str, pa.DataType], untyped: set[str], bounds: list[Bound]
-    ) -> None:
+    def settle(self, types: dict[str, pa.DataType], untyped: set[str], bounds: list[Bound]) -> None:
         """Take over types and what follows from them."""
         self.columns, self.untyped, self.bounds = types, untyped, bounds
         components = (c for bound in bounds for c in bound.components)
@@ -104,9 +106,7 @@ class Schema:
             "untyped": sorted(self.untyped),
         }
 
-    def load(
-        self, node: Any, source: BlobReader, more: Mapping[str, pa.DataType]
-    ) -> None:
+    def load(self, node: Any, source: BlobReader, more: Mapping[str, pa.DataType]) -> None:
         """Go on with the types of a snapshot, and with `more` of columns that it did not read."""
         import pyarrow as pa
 

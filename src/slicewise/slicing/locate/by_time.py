@@ -15,17 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.searches import first_at_least, last_at_most, near_at_most
 from slicewise.codegen.kernel import Kernel, inlined, kernel, run
 from slicewise.slicing.store.runs import BORN, MERGED, MOVES, Runs, mend, open_place, seek
-from slicewise.windows import Cumulate, Fixed, Periodic
+from slicewise.windows import Window
+from slicewise.windows.base import EdgeRule
 
-# Edges are listed when there are more progressions than this, and no more edges than this times
-# the events; otherwise they are worked out one by one, once per slice.
-PROGRESSIONS, EDGES_PER_EVENT = 8, 2
-# Slices that may be moved for each event of a batch that is not in order, to make places in the
-# middle of runs: by then it takes less time to put the rest in order.
-MOVES_PER_EVENT = 64
 UNLIMITED = 2**62
 
 
@@ -67,23 +63,19 @@ class Edges:
     [0, 2, 4, 6, 8, 10]
     """
 
-    def __init__(self, windows: Sequence[Periodic | Cumulate | Fixed], dtype: str = "i8") -> None:
-        progressions: set[tuple[Any, Any]] = set()
-        singles: set[Any] = set()
-        for window in windows:
-            if isinstance(window, Fixed):
-                singles |= {window.start, window.start + window.length}
-                continue
-            step, origin = window.every, window.origin
-            if isinstance(window, Periodic):
-                progressions |= {(step, origin % step), (step, (origin + window.length) % step)}
-            elif window.length % step == 0:
-                progressions.add((step, origin % step))
-            else:
-                # Its growth starts again with every `length`: each step is a progression.
-                length = window.length
-                offsets = np.arange(0, length, step).tolist()
-                progressions |= {(length, (origin + offset) % length) for offset in offsets}
+    def __init__(self, windows: Sequence[Window], dtype: str = "i8") -> None:
+        self._set([window.all_edges() for window in windows], dtype)
+
+    @staticmethod
+    def of_begins(windows: Sequence[Window], dtype: str = "i8") -> Edges:
+        """The edges at which Cutty keeps slices apart: the begins of periodic windows."""
+        edges = Edges([], dtype)
+        edges._set([window.begin_edges() for window in windows], dtype)
+        return edges
+
+    def _set(self, rules: Sequence[EdgeRule], dtype: str) -> None:
+        progressions = {one for rule in rules for one in rule.progressions}
+        singles = {one for rule in rules for one in rule.singles}
         kept = _fused(sorted(progressions))
         self.steps = np.array([step for step, _ in kept], dtype)
         self.phases = np.array([phase for _, phase in kept], dtype)
@@ -190,8 +182,8 @@ def slice_sorted(
 def bounds_for(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.ndarray, ...]:
     """What `bounds_of` needs, with a list of edges where that pays."""
     listed = edges.none
-    if len(edges.steps) > PROGRESSIONS:
-        listed = edges.listed(*reach, EDGES_PER_EVENT * events + 1000)
+    if len(edges.steps) > tuning.active().listed_progressions:
+        listed = edges.listed(*reach, tuning.active().edges_per_event * events + 1000)
     return listed, edges.steps, edges.phases, edges.singles
 
 
@@ -204,7 +196,7 @@ def resumed(
     """
     slots, born, older, newer = runs.scratch(n)
     runs.cursors[BORN] = runs.cursors[MERGED] = 0
-    runs.cursors[MOVES] = MOVES_PER_EVENT * n if limited else UNLIMITED
+    runs.cursors[MOVES] = tuning.active().moves_per_event * n if limited else UNLIMITED
     done = 0
     while True:
         index = (runs.offset, runs.size, runs.room)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.searches import last_at_most
 from slicewise.codegen.kernel import inlined, kernel
 from slicewise.slicing.locate.by_time import (
@@ -23,7 +24,6 @@ from slicewise.slicing.locate.by_time import (
 )
 from slicewise.slicing.store.runs import Runs
 
-EVENTS_PER_CELL = 8  # at the least, for the grid to pay
 STEPS_PER_CELL, MOST_STEPS = 8, 1 << 14
 
 
@@ -42,7 +42,7 @@ def cells_for(
     """What `bounds_of` needs with a list of edges, which of them is the first before all events,
     and how many cells lie between it and the first edge after them; `None` if a grid does not pay.
     """  # noqa: D205 - one sentence
-    most = len(at) // EVENTS_PER_CELL
+    most = len(at) // tuning.active().events_per_cell
     listed = edges.listed(*reach, most) if at.dtype.kind == "i" else edges.none
     first, last = listed.searchsorted(reach, "right") - 1
     if first < 0 or last + 1 >= len(listed) or last - first >= most:

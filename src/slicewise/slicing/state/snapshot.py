@@ -1,4 +1,4 @@
-"""Snapshots: all that an operator knows as bytes, and an operator from them.
+"""Snapshots: all that an operator knows as bytes. See `state.resume` for the way back.
 
 Only slices that are kept are written, in the order of their runs, and only keys of which anything
 is known; so the size of a snapshot follows what is kept. Nothing is pickled but what only pickle
@@ -10,305 +10,82 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, Component
 from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
-from slicewise.limits import BEGINNING, INFINITY, REACH
-from slicewise.slicing.emit.log import CLOSE, END, FIELDS, KEY, START, WINDOW, EmissionLog
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SliceGroup, WindowEntry
+from slicewise.limits import BEGINNING, INFINITY
+from slicewise.slicing.families.group import RowGroup, SliceGroup
 from slicewise.slicing.families.measured import MeasureGroup
 from slicewise.slicing.families.ordered import OrderedGroup
-from slicewise.slicing.families.parting import prune_kept
 from slicewise.slicing.families.user_rows import Progress, UserRows
-from slicewise.slicing.forgetting import codes_of, live_keys, look_again
-from slicewise.slicing.ingest.intake import bind_to
+from slicewise.slicing.settings import wall_clock
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.checks import (
     check_anchors,
-    check_header,
-    check_key_types,
-    check_keys,
     check_seen,
-    check_slices,
-    check_time_type,
-    check_times,
     check_users,
-    check_zones,
-    codes,
     exactly,
-    reading,
     require,
-    sizes,
 )
-from slicewise.slicing.state.describe import (
-    aggregate_described,
-    aggregate_of,
-    chosen,
-    modules_of,
-    window_described,
-    window_of,
-)
+from slicewise.slicing.state.describe import aggregate_described, modules_of
 from slicewise.slicing.state.plain import pack, unpack
-from slicewise.slicing.state.waiting_blob import get_waiting, put_waiting
 from slicewise.slicing.store.runs import of_keys
-from slicewise.slicing.store.states import ROWS, Store
-from slicewise.spans import Duration
-from slicewise.windows import RowsEveryTime, Window
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from slicewise.slicing.parts import Parts
 
-    from slicewise.slicing.operator import Operator
-
-# Arguments of an operator that are kept under their own names, and numbers that it counts.
+# Arguments of an operator that are kept under their own names.
 SETTINGS = (
     *("time", "unit", "emit", "ordered", "order"),
     *("merger", "store", "partials", "max_late"),
 )
-COUNTERS = ("watermark", "_newest", "_next_number")
+# The parts whose versions a snapshot has.
+VERSIONED = ("progress", "windows", "schema", "quarantine", "slices", "emission")
 
 
-def snapshot(op: Operator) -> bytes:
-    """All that an operator knows."""
-    from slicewise.slicing.settings import wall_clock
-
-    op._guard.begin()
-    _compact(op)
-    op._guard.end()
-    out = BlobWriter(modules_of(op.windows, op.aggs))
-    live = live_keys(op)
-    codes = codes_of(live, len(op._keys))
-    dirty = np.unique(np.concatenate(op._dirty)) if op._dirty else live[:0]
+def snapshot(parts: Parts) -> bytes:
+    """All that the parts of an operator know."""
+    settings = parts.settings
+    parts.guard.begin()
+    _compact(parts)
+    parts.guard.end()
+    out = BlobWriter(modules_of(parts.windows.defined, settings.aggs))
+    live = parts.forgetting.live()
+    codes = parts.forgetting.codes(live)
+    progress = parts.progress.dump()
     header = {
-        "windows": [
-            {"number": p.number, "since": p.since, "window": window_described(p.window)}
-            for p in op._windows
-        ],
-        "aggs": [aggregate_described(aggregate) for aggregate in op.aggs],
-        "by": op.by[0] if op._by_one else list(op.by),
-        **{name: getattr(op, name) for name in SETTINGS},
-        "lateness": op.lateness,
-        "lateness_unit": op.lateness_unit,
-        "clock": op.time is None and op._clock is not wall_clock,
-        "counters": {name: getattr(op, name) for name in COUNTERS},
-        "stats": asdict(op.stats),
-        "types": _put_types(op, out),
-        "late": [out.put_bytes(table_bytes(table)) for table in op._late.tables],
-        "keys": _put_keys(op._keys, live, out),
-        "dirty": out.put(codes[dirty]),
-        "emitted": _put_emitted(op._log, codes, out),
-        "floor": op._floor,
-        "answered": op._answered,
-        "combined": op._combined,
-        "apart": op._apart,
-        "waiting": put_waiting(op._waiting.batches, codes, out),
-        "kept": put_waiting(op._waiting.kept, codes, out),
-        "tracks": [
-            {"place": _place_said(place), **_put_track(group, live, codes, out)}
-            for place, group in op._groups.items()
-        ],
+        "windows": parts.windows.dump(),
+        "aggs": [aggregate_described(aggregate) for aggregate in settings.aggs],
+        "by": settings.by[0] if settings.by_one else list(settings.by),
+        **{name: getattr(settings, name) for name in SETTINGS if name != "max_late"},
+        "max_late": parts.quarantine.most,
+        "lateness": settings.lateness,
+        "lateness_unit": settings.lateness_unit,
+        "clock": settings.time is None and settings.clock is not wall_clock,
+        **progress,
+        "counters": {**progress["counters"], "_next_number": parts.windows.next_number},
+        "stats": asdict(parts.stats()),
+        "types": parts.schema.dump(out),
+        "late": parts.quarantine.dump(out),
+        "keys": _put_keys(parts.keys, live, out),
+        **parts.emission.dump(codes, out),
+        **parts.slices.dump(live, codes, out),
+        "parts": {name: getattr(parts, name).version for name in VERSIONED},
     }
     return out.blob(header)
 
 
-def restore(
-    cls: type[Operator],
-    blob: bytes,
-    *,
-    windows: Iterable[Window] | Window | None,
-    aggs: Iterable[Aggregate] | Aggregate | None,
-    clock: Callable[[], int] | None,
-    trusted: bool,
-) -> Operator:
-    """The operator of which `blob` is a snapshot; pickles and functions only of `trusted` ones."""
-    with reading():
-        source = BlobReader(blob, trusted=trusted)
-        return _restored(cls, source, windows=windows, aggs=aggs, clock=clock)
-
-
-def _restored(
-    cls: type[Operator],
-    source: BlobReader,
-    *,
-    windows: Iterable[Window] | Window | None,
-    aggs: Iterable[Aggregate] | Aggregate | None,
-    clock: Callable[[], int] | None,
-) -> Operator:
-    header, trusted = source.header, source.trusted
-    check_header(header)
-    if header["clock"] and clock is None:
-        raise SnapshotError(
-            "The operator of the snapshot stamped events by a clock of its own. Give it to "
-            "`restore` again with `clock=...`."
-        )
-    described = [one["window"] for one in header["windows"]]
-    unit, lateness = header.get("unit"), header["lateness"]
-    windows = counted_in(unit, windows)
-    found = chosen(
-        "windows", described, windows, window_described, window_of, _window_name, trusted=trusted
-    )
-    defined = chosen(
-        "aggs", header["aggs"], aggs, aggregate_described, aggregate_of, _output, trusted=trusted
-    )
-    source.modules = modules_of(found, defined)
-    op = cls(
-        windows=found,
-        aggs=defined,
-        by=header["by"] or None,
-        clock=clock,
-        lateness=Duration(lateness) if lateness and header.get("lateness_unit") else lateness,
-        **{name: header[name] for name in SETTINGS if name in header},  # older ones have fewer
-    )
-    op._windows = [
-        WindowEntry(one["number"], window, one["since"])
-        for one, window in zip(header["windows"], found, strict=True)
-    ]
-    for name in COUNTERS:
-        setattr(op, name, header["counters"][name])
-    op._combined, op._apart = combined_of(header), header.get("apart", False)
-    op._replan()
-    _get_progress(op, source)
-    if header["types"] is not None:
-        _get_types(op, header["types"], source)
-        groups = list(op._groups.values())
-        for group, node in zip(groups, header["tracks"], strict=True):
-            _get_track(group, node, len(op._keys), source)
-        get_events(op, source)
-        say_times(op, header)
-    return op
-
-
-def say_times(op: Operator, header: dict[str, Any]) -> None:
-    """Name emitted instances of the last rows by their times; they had row positions once.
-
-    Snapshots from before that do not say the unit of times either.
-    """
-    if "unit" in header:
-        return
-    entries = op._log.entries.copy()
-    for group in op._groups.values():
-        numbers = [p.number for p in group.windows if isinstance(p.window, RowsEveryTime)]
-        mine = np.flatnonzero(np.isin(entries[WINDOW], numbers))
-        if len(mine):
-            entries[START, mine] = group.times_at(entries[KEY, mine], entries[START, mine])
-            entries[END, mine] = entries[CLOSE, mine]
-    op._log.load(entries)
-
-
-def counted_in(unit: str | None, windows: Any) -> Any:
-    """Windows that are given again, in the unit in which a snapshot says them."""
-    if unit is None or windows is None:
-        return windows
-    given = [windows] if isinstance(windows, Window) else windows
-    return [window.counted_in(unit) for window in given]
-
-
-def combined_of(header: dict[str, Any]) -> bool | None:
-    """Whether windows of time and sessions share slices; they did not before this was said."""
-    known: bool | None = header.get("combined", False)
-    return None if header["types"] is None else known
-
-
-def get_events(op: Operator, source: BlobReader) -> None:
-    """The events that wait, if anything still takes them."""
-    for group in op._waiters:
-        if isinstance(group, OrderedGroup):
-            op._waiting.separate(group.after)
-    if op._waiters:
-        types = {name: (op._types or {})[name] for name in op._kept()}
-        conditions = [entry.number for entry in op._facts.conditions]
-        given = (source, types, len(op._keys), conditions)
-        op._waiting.batches = get_waiting(source.header["waiting"], *given, single=not op.by)
-        if "kept" not in source.header:
-            op._waiting.kept_from = op._horizon(op._answered)  # an earlier release kept none
-        elif op._waiting.keeps:
-            op._waiting.kept = get_waiting(source.header["kept"], *given, single=not op.by)
-
-
-def _get_progress(op: Operator, source: BlobReader) -> None:
-    """What an operator has seen and emitted, but for its slices."""
-    header = source.header
-    op._floor = header["floor"]
-    op._answered = header.get("answered", op.watermark)
-    op._stats = type(op._stats)(**header["stats"])
-    late = [source.get_bytes(place) for place in header["late"]]
-    op._late.tables = [table_of(data, any_text=True) for data in late]
-    op._late.forgotten = op._stats.late_forgotten
-    _get_keys(op._keys, header["keys"], source)
-    look_again(op)
-    op._log = _get_emitted(header, len(op._keys), source)
-    dirty = codes(source.get(header["dirty"]), len(op._keys), "keys that have changed")
-    op._dirty = [dirty] if len(dirty) else []
-
-
-def _place_said(place: Any) -> Any:
-    """The place of a slice group among the others, as JSON has it."""
-    return list(place) if isinstance(place, tuple) else place
-
-
-def _window_name(window: Window) -> str:
-    return window.name
-
-
-def _output(aggregate: Aggregate) -> str:
-    return aggregate.output
-
-
-def _compact(op: Operator) -> None:
+def _compact(parts: Parts) -> None:
     """Let go of what nothing can need any more, all of it; otherwise that is done now and then."""
-    horizon = op._horizon(op._answered)
-    for group in op._groups.values():
+    horizon = parts.progress.open_from
+    for group in parts.slices.groups.values():
         group.evict_at = 0
         group.evict(horizon)
         _ = group.runs  # brings slices that are kept by time into the order of keys
-    prune_kept(op, all_of_it=True)
-    op._log.pruned_at = 0
-    op._prune(horizon)
-
-
-# Types and tables.
-
-
-def _put_types(op: Operator, out: BlobWriter) -> Any:
-    """The types of columns and of the time, as an Arrow schema."""
-    import pyarrow as pa
-
-    if op._types is None and op._time_type is None:
-        return None
-    fields = [pa.field(f"column:{name}", kind) for name, kind in (op._types or {}).items()]
-    if op._time_type is not None:
-        fields.append(pa.field("time", op._time_type))
-    return {
-        "schema": out.put_bytes(pa.schema(fields).serialize().to_pybytes()),
-        "bound": op._types is not None,
-        "untyped": sorted(op._untyped),
-    }
-
-
-def _get_types(
-    op: Operator, node: Any, source: BlobReader, more: Mapping[str, pa.DataType] | None = None
-) -> None:
-    """Bind to the types of the snapshot, and to those of columns that it did not read."""
-    import pyarrow as pa
-
-    schema = pa.ipc.read_schema(pa.py_buffer(source.get_bytes(node["schema"])))
-    kinds = {field.name: field.type for field in schema}
-    check_zones(kinds.values())
-    op._time_type = kinds.pop("time", None)
-    check_time_type(op._time_type)
-    if node["bound"]:
-        known = {name.removeprefix("column:"): kind for name, kind in kinds.items()}
-        bind_to(op, {**(more or {}), **known})
-        op._untyped = {name for name in node["untyped"] if name in (op._types or {})}
-        check_key_types(op._keys, [(op._types or {})[name] for name in op.by])
 
 
 def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
@@ -318,68 +95,17 @@ def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
     return out.put_bytes(table_bytes(pa.table(arrays, [str(k) for k in range(len(arrays))])))
 
 
-def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
-    table = table_of(source.get_bytes(place))
-    if table.num_columns and table.num_rows:
-        source.count(table.num_rows)  # columns of nothing but nulls take no bytes
-        arrays = [column.combine_chunks() for column in table.columns]
-        keys.load(arrays)
-        check_keys(keys, arrays)
-
-
-# What was emitted.
-
-
-def _put_emitted(emitted: EmissionLog, codes: np.ndarray, out: BlobWriter) -> Any:
-    fields = dict(zip(FIELDS, emitted.entries, strict=True))
-    fields["key"] = codes[fields["key"]]
-    # Near to each other, and so short as distances.
-    fields["end"], fields["close"] = (
-        fields["end"] - fields["start"],
-        fields["close"] - fields["end"],
-    )
-    return {name: out.put(values) for name, values in fields.items()}
-
-
-def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> EmissionLog:
-    fields = {name: source.get(header["emitted"][name]) for name in FIELDS}
-    for name, values in fields.items():
-        exactly(values, len(fields["key"]), f"emitted {name}s")
-    codes(fields["key"], keys, "keys of emitted instances")
-    numbers = [one["number"] for one in header["windows"]]
-    require(np.isin(fields["window"], numbers).all(), "it has emitted other windows than its own")
-    fields["end"] += fields["start"]
-    fields["close"] += fields["end"]
-    emitted = EmissionLog()
-    emitted.load(np.stack([fields[name] for name in FIELDS]))
-    return emitted
-
-
 # Slices.
 
 
 def _put_track(group: SliceGroup, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
     """The slices of a slice group, in the order of its runs, without what was free between them."""
     runs = group.runs
-    size, base = of_keys(runs.size, live), of_keys(runs.base, live)
-    places = runs.places(live[live < runs.keys])
-    slots = runs.slot[places]
-    start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
-    timed = group.keeps_rows
-    asks = type(group) is not GridGroup  # when the first and last event of a slice were
+    slots = runs.slots_of(live)
     node = {
         "kind": group.kind,
-        "size": out.put(size),
-        "base": out.put(base),
-        "start": out.put(start),
-        # Near to each other, and so short as distances. Rows have no stop.
-        "stop": None if timed else out.put(_apart(runs.stop[places], start)),
-        "first": out.put(_apart(first, start)) if asks else None,
-        "last": out.put(last - first) if asks else None,
-        "rows": out.put(runs.rows[slots]),
-        "arrival": out.put(runs.arrival[slots]) if timed else None,
+        **group.store.dump(out, live, codes, group.layout),
         "evict_at": group.evict_at,
-        "store": _put_store(group.store, slots, out),
     }
     ties = group.tie_order.table(slots)
     if ties is not None:
@@ -397,21 +123,12 @@ def _put_track(group: SliceGroup, live: np.ndarray, codes: np.ndarray, out: Blob
     return node
 
 
-def _apart(values: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Distances from `start`, where they are exact."""
-    return values - start if start.dtype.kind == "i" else values
-
-
-def _together(values: np.ndarray, start: np.ndarray) -> np.ndarray:
-    return values + start if start.dtype.kind == "i" else values
-
-
 def _get_track(
     group: SliceGroup,
     node: Any,
     keys: int,
     source: BlobReader,
-    get_store: Callable[[Store, Any, int, BlobReader], None] | None = None,
+    since: int | None = None,
 ) -> None:
     if node["kind"] != group.kind:
         raise SnapshotError(
@@ -421,14 +138,9 @@ def _get_track(
     if isinstance(group, MeasureGroup):
         kind = source.get(node["settled"]).dtype
         group.keep_as(kind, rows=node["arrival"] is not None)
-    runs = group.runs
-    count = source.count(node["start"][1])
-    runs.lay_out(sizes(source.get(node["size"]), keys, count))
-    runs.base[:keys] = exactly(source.get(node["base"]), keys, "keys")
-    _get_slices(group, node, count, keys, source)
+    group.store.load(node, keys, source, group.layout, since)
+    runs, count = group.runs, group.live
     group.evict_at = node["evict_at"]
-    (get_store or _get_store)(group.store, node["store"], count, source)
-    group.store.set_eager(eager=group.store.tree is not None)
     if "ties" in node:
         group.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(group, MeasureGroup):
@@ -465,118 +177,10 @@ def _get_marks(place: Any, count: int, slots: int, source: BlobReader) -> np.nda
     return _padded(exactly(source.get(place), count, "marks", np.bool_), slots)
 
 
-def _get_slices(group: SliceGroup, node: Any, count: int, keys: int, source: BlobReader) -> None:
-    runs = group.runs
-    kind = runs.start.dtype
-    start = exactly(source.get(node["start"]), count, "slices", kind)
-    runs.start[:count] = runs.stop[:count] = start
-    if node["stop"] is not None:
-        stop = exactly(source.get(node["stop"]), count, "slices", kind)
-        runs.stop[:count] = _together(stop, start)
-    if node["first"] is not None:
-        first = _together(exactly(source.get(node["first"]), count, "slices"), start)
-        last = first + exactly(source.get(node["last"]), count, "slices")
-        runs.first[:count], runs.last[:count] = first, last
-    runs.rows[:count] = exactly(source.get(node["rows"]), count, "slices")
-    if node["arrival"] is not None:
-        runs.arrival[:count] = exactly(source.get(node["arrival"]), count, "slices")
-    require((node["stop"] is None) == group.keeps_rows, "rows and slices are taken for each other")
-    reach = group.reach if isinstance(group, MeasureGroup) else REACH
-    check_slices(group, count, keys, reach)
-    if type(group) is not GridGroup:
-        require(node["first"] is not None, "slices have events at no time")
-        check_times(group, count, keys, ordered=isinstance(group, OrderedGroup))
-
-
 def _padded(values: np.ndarray, size: int) -> np.ndarray:
     padded = np.zeros(size, values.dtype)
     padded[: len(values)] = values
     return padded
-
-
-def _objects(values: list[Any], size: int) -> np.ndarray:
-    # From a generator, because numpy would take tuples of one length for a table.
-    return np.fromiter(chain(values, repeat(None, size - len(values))), object, size)
-
-
-# States.
-
-
-def _put_store(store: Store, slots: np.ndarray, out: BlobWriter) -> Any:
-    components: list[Any] = []
-    for component, states in zip(store.components, store.states, strict=True):
-        node = _component_said(component)
-        node["provides"] = [
-            [_component_said(small), list(fields)] for small, fields in component.provides
-        ]
-        if states is None:
-            node["fields"] = None
-        elif component.algebra.compiled:
-            node["fields"] = [out.put(array[slots]) for array in states]
-        else:
-            node["objects"] = pack(states[0][slots].tolist(), out)
-        components.append(node)
-    return {
-        "combines": store.combines,
-        "components": components,
-        "since": {str(number): since for number, since in store.since.items()},
-        "outputs": [bound.aggregate.output for bound in store.bounds],
-    }
-
-
-def _component_said(component: Component) -> dict[str, Any]:
-    """What tells components apart."""
-    return {
-        "algebra": component.algebra.name,
-        "dtypes": list(component.algebra.dtypes),
-        "inputs": [[item.column, item.part] for item in component.inputs],
-    }
-
-
-def _get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
-    store.combines = node["combines"]
-    store.since = {int(number): since for number, since in node["since"].items()}
-    codes(np.array([*store.since], np.int64), len(store.bounds), "aggregates that begin later")
-    kept, wanted = node["components"], store.components
-    before = [(one["algebra"], one["dtypes"]) for one in kept]
-    now = [(c.algebra.name, list(c.algebra.dtypes)) for c in wanted]
-    if before != now:
-        raise SnapshotError(
-            f"The states of the snapshot are {_states_in_words(before)}, and these aggregates keep "
-            f"{_states_in_words(now)}. Their code has changed since: restore with the code that "
-            "wrote the snapshot."
-        )
-    for number, one in enumerate(kept):
-        _get_states(store, number, one, count, source)
-
-
-def _get_states(
-    store: Store,
-    number: int,
-    node: Any,
-    count: int,
-    source: BlobReader,
-    chosen: Sequence[int] | None = None,
-) -> None:
-    """The states of a component, or those of one that it provides in the `chosen` fields."""
-    algebra = store.components[number].algebra
-    if "objects" in node:
-        objects = unpack(node["objects"], source)
-        require(len(objects) == count and not algebra.compiled, "states are not those of slices")
-        store.states[number] = (_objects(objects, store.runs.slots),)
-    elif node["fields"] is None:
-        require(not count or algebra == ROWS.algebra, "slices have no states")
-    else:
-        fields = [node["fields"][k] for k in chosen] if chosen is not None else node["fields"]
-        require(algebra.compiled, "states are not those of slices")
-        states = algebra.new(store.runs.slots)
-        for array, place in zip(states, fields, strict=True):
-            array[:count] = exactly(source.get(place), count, "states", array.dtype)
-        store.states[number] = states
-
-
-def _states_in_words(states: Sequence[tuple[str, list[str]]]) -> str:
-    return ", ".join(f"{name} ({' '.join(dtypes)})" for name, dtypes in states) or "none"
 
 
 # Windows of one's own.

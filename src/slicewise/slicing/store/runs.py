@@ -71,6 +71,11 @@ class Runs:
         first: np.ndarray = np.repeat(self.offset[keys] - size.cumsum() + size, size)
         return first + np.arange(len(first))
 
+    def slots_of(self, keys: np.ndarray) -> np.ndarray:
+        """The slots of all slices of these keys, one run after the other."""
+        slots: np.ndarray = self.slot[self.places(keys[keys < self.keys])]
+        return slots
+
     def scratch(self, size: int) -> np.ndarray:
         """Four arrays of `size` for the time of one call; fresh memory would cost page faults."""
         if self._scratch.shape[1] < size:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.grouping import encode
 from slicewise.columns import Column
@@ -32,7 +33,6 @@ from slicewise.slicing.ingest.events import names as names_of
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
 from slicewise.spark.frames import (
-    ROWS_OUT,
     Frame,
     arrow_schema,
     arrow_types,
@@ -328,7 +328,7 @@ class Partition:
         made = pa.Table.from_arrays([*table.columns, *new], schema=schema)
         if not own.all():
             made = made.filter(pa.array(own))
-        yield from made.to_batches(max_chunksize=ROWS_OUT)
+        yield from made.to_batches(max_chunksize=tuning.active().rows_out)
 
 
 class SortedRows:

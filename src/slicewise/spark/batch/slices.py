@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, place_of, share
 from slicewise.arrays.grouping import encode
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.emit.output import key_columns
 from slicewise.slicing.families.triggers import FreeWindows, collect_free
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import ROWS, Store
+from slicewise.slicing.store.saving import ROWS
 from slicewise.spark.batch.ordered import KeyOrdered
 from slicewise.spark.batch.series import STEP, listed
 from slicewise.spark.frames import conformed, joined
@@ -35,12 +36,6 @@ from slicewise.spark.workers import in_worker
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Slices that a combiner keeps before it hands them on.
-KEPT = 1 << 17
-# Results that are made at a time: few enough to stay in a cache of the processor. Where states are
-# objects each may be a list of values.
-RESULTS = 1 << 17
-OBJECTS = 1 << 13
 # The columns of a result between its keys and its aggregates.
 HEAD = ("window", "start", "end")
 
@@ -64,7 +59,7 @@ class CombineSlices:
         for rows in joined(batches):
             fed = fed or Traced(self.query, KeyOrdered)
             fed.work(self.query.read(self.query.named(rows)), KeyOrdered.take)
-            if next(iter(fed.operator._groups.values())).live > KEPT:
+            if fed.operator.stats.slices > tuning.active().combiner_slices:
                 yield from self._slices(fed.operator, part)
                 fed, part = None, part + 1
         if fed is not None:
@@ -73,7 +68,7 @@ class CombineSlices:
     def _slices(self, operator: Operator, part: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        (group,) = operator._groups.values()
+        (group,) = operator.parts.slices.groups.values()
         if not group.live:
             return  # no row had a usable time
         runs, store = group.runs, group.store
@@ -83,7 +78,7 @@ class CombineSlices:
         places = np.arange(len(codes)) - np.repeat(begins - runs.offset[: runs.keys], sizes)
         slots = runs.slot[places]
         keys = self.schema.names[: len(operator.by)]
-        columns = dict(zip(keys, key_columns(operator, codes), strict=True))
+        columns = dict(zip(keys, operator.parts.output.key_columns(codes), strict=True))
         columns[SLICE] = pa.array(runs.start[places])
         columns[PART] = pa.array(np.full(len(places), part))
         for states, names in zip(store.states, state_names(store.components), strict=True):
@@ -124,7 +119,10 @@ class Merging:
         self.bounds: list[Bound] = self.query.bounds()
         self.components: list[Component] = share(self.bounds)
         compiled = all(component.algebra.compiled for component in self.components)
-        self.most = RESULTS if compiled else min(RESULTS, OBJECTS)  # results at a time
+        limits = tuning.active()
+        self.most = limits.merged_results  # results at a time
+        if not compiled:
+            self.most = min(self.most, limits.merged_objects)
         every = share(task.query.bounds())
         names = state_names(every)
         self.columns: list[list[str]] = []
@@ -282,7 +280,7 @@ class Slices:
         runs.start, runs.slot = at[starts], np.arange(len(starts))
         runs.rows = runs.rows[:0]  # none is known yet
         self.runs = runs
-        self.store = Store(merging.bounds, runs)
+        self.store = KeyMajorStore(merging.bounds, runs)
         for k, (component, names) in enumerate(
             zip(merging.components, merging.columns, strict=True)
         ):

@@ -25,7 +25,6 @@ from slicewise.slicing.ingest.events import names as names_of
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.ingest.reach import reach_of
 from slicewise.slicing.operator import Operator
-from slicewise.slicing.plan import context_free, needs_rows
 from slicewise.slicing.settings import check_measured
 from slicewise.spark.batch import native, series
 from slicewise.spark.batch.ordered import FeedOrdered
@@ -47,7 +46,7 @@ from slicewise.spark.query import Query, result_types
 from slicewise.spark.sending import map_in_arrow
 from slicewise.spark.states import PART, SLICE, key_names, state_names, state_type
 from slicewise.spark.stream.stream import check_settings
-from slicewise.windows import Fixed, Periodic, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -91,7 +90,7 @@ class Windowed:
         frame = Frame(given)
         decides = names_of(order)
         checked(frame, decides)
-        depends = any(map(needs_rows, operator.windows))
+        depends = any(window.traits.needs_rows for window in operator.windows)
         depends |= not all(agg.commutative for agg in operator.aggs)
         needed += decides if depends else ()
         checked(frame, needed)
@@ -130,7 +129,7 @@ class Windowed:
         return [
             w.name
             for w in self.query.windows
-            if not context_free(w) or getattr(w, "axis", None) is not None
+            if not w.traits.context_free or w.traits.axis is not None
         ]
 
     @property
@@ -150,9 +149,7 @@ class Windowed:
         if len(self.query.windows) > 1:
             return False
         (window,) = self.query.windows
-        return isinstance(window, Fixed) or (
-            isinstance(window, Periodic) and window.every >= window.length
-        )
+        return window.traits.disjoint
 
     @cached_property
     def finished(self) -> list[Column] | None:
@@ -160,10 +157,10 @@ class Windowed:
         from pyspark.sql import functions as F
         from pyspark.sql.types import TimestampNTZType, TimestampType
 
-        window, kind = self.query.windows[0], self.schema["start"].dataType
+        window, kind = self.query.windows[0].as_periodic(), self.schema["start"].dataType
         if self.way != "native" or not self.apart or isinstance(kind, TimestampNTZType):
             return None
-        if not isinstance(window, Periodic) or window.every > window.length:
+        if window is None or window.every > window.length:
             return None  # some slices are in no window
         results = [native.result(bound, self.components) for bound in self.bounds]
         ends = [F.col(SLICE), F.col(SLICE) + F.lit(window.length).cast("bigint")]
