@@ -329,10 +329,11 @@ class SliceManager:
     def load_plan(self, header: dict[str, Any]) -> None:
         """Go on as a header says with slices that windows share, or do not any more."""
         known: bool | None = header.get("combined", False)  # they did not before this was said
+        if not self.windows.entries:
+            known = self.plan.combined  # no slice goes on, and new windows share as they would
         self.combined = None if header["types"] is None else known
         self.apart = header.get("apart", False)
-        if self.windows.entries:
-            self.replan()
+        self.replan()
 
     def load(self, source: BlobReader, *, changed: bool) -> None:
         """Go on with the slices and the events of a snapshot, after all that they depend on.
