@@ -16,10 +16,10 @@ import numpy as np
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.cutting import cut_by, kept_by
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
 from slicewise.slicing.families.triggers import FreeWindows
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.plan import place_of
 from slicewise.windows import Window

@@ -20,7 +20,7 @@ from slicewise.errors import (
 )
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.edges.partials import TECHNIQUES, Technique
-from slicewise.slicing.families.group import WindowEntry
+from slicewise.slicing.groups.group import WindowEntry
 from slicewise.slicing.ingest.events import names
 from slicewise.spans import Duration
 from slicewise.times import Measure, as_length, check_unit

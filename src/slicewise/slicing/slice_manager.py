@@ -17,11 +17,11 @@ from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.buffer import BAD, ROW, Batch, Grouped, ReorderBuffer, in_sequence
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
-from slicewise.slicing.families.parting import part
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
+from slicewise.slicing.groups.parting import part
 from slicewise.slicing.ingest.accepted import Accepted
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.late import Late, Verdict

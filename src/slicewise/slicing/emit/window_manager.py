@@ -25,7 +25,7 @@ from slicewise.slicing.emit.emission import (
     retractions,
 )
 from slicewise.slicing.emit.log import KEY, Changes, EmissionLog
-from slicewise.slicing.families.group import SliceGroup
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.guard import Guard
 from slicewise.slicing.slice_manager import SliceManager
 from slicewise.slicing.state.blob import BlobReader, BlobWriter

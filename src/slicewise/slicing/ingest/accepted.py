@@ -11,7 +11,7 @@ import numpy as np
 from slicewise.slicing.buffer import Batch
 
 if TYPE_CHECKING:
-    from slicewise.slicing.families.group import SliceGroup
+    from slicewise.slicing.groups.group import SliceGroup
     from slicewise.slicing.ingest.events import Columns
 
 

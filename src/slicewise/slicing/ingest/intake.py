@@ -15,7 +15,7 @@ from slicewise.errors import OrderError, WindowError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.names import missed_name
 from slicewise.slicing.buffer import Batch, events_of
-from slicewise.slicing.families.group import SliceGroup
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.guard import Guard
 from slicewise.slicing.ingest.accepted import Accepted
 from slicewise.slicing.ingest.events import Columns, check_same_times, fitted

@@ -18,10 +18,10 @@ import numpy as np
 from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.families.group import RowGroup, SliceGroup
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
 from slicewise.slicing.families.user_rows import Progress, UserRows
+from slicewise.slicing.groups.group import RowGroup, SliceGroup
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.settings import wall_clock
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.checks import (
