@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
+
 if TYPE_CHECKING:
     import pyarrow as pa
-
-PIECE = 1 << 16  # values that are turned into Python's at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,8 +127,9 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     [datetime.datetime(1970, 1, 1, 0, 0), '20983-03-30T10:40:00']
     """
     found: list[Any] = []
-    for begin in range(0, len(array), PIECE):  # Ctrl-C is heard between them
-        piece = array.slice(begin, PIECE)
+    size = tuning.active().objects_made
+    for begin in range(0, len(array), size):  # Ctrl-C is heard between them
+        piece = array.slice(begin, size)
         try:
             found += piece.to_pylist()
         except (ValueError, OverflowError):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
-from slicewise.slicing.plan import needs_rows
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Row, Step, events
 from slicewise.windows import UserWindow, Window
@@ -108,7 +107,7 @@ class Watched:
         since = self.op.add_window(window)
         begin = -math.inf if since is None else since
         oracle = self.oracle
-        if since is not None and needs_rows(window):
+        if since is not None and window.traits.needs_rows:
             oracle = self.oracles[window.name] = Oracle(**self.made | {"windows": []})
             oracle.watermark = self.oracle.watermark
         oracle.add_window(window, since=begin)

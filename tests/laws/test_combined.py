@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.families.group import SessionGroup
-from slicewise.slicing.locate import by_time as slicer
-from slicewise.slicing.locate import time_cells as cell_slicer
+from slicewise.slicing.groups.group import SessionGroup
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Step, steps
+from slicewise.tuning import active, tuned
 from slicewise.windows import Window
 from tests.laws.test_changing_windows import MODES, check, scripts
 from tests.laws.test_operator import assert_follows
@@ -50,12 +50,12 @@ def slices(op: sw.Operator) -> list[tuple[int, int]]:
 
 
 @pytest.fixture(params=["by search", "by a grid", "put in order"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each of the ways in which events that are not in order find their slices."""
     fewest = {"by search": math.inf, "by a grid": 1 / 64, "put in order": 1 / 64}
-    monkeypatch.setattr(cell_slicer, "EVENTS_PER_CELL", fewest[request.param])
-    if request.param == "put in order":
-        monkeypatch.setattr(slicer, "MOVES_PER_EVENT", 0)
+    moves = 0 if request.param == "put in order" else active().moves_per_event
+    with tuned(events_per_cell=fewest[request.param], moves_per_event=moves):
+        yield
 
 
 @pytest.mark.usefixtures("way")

@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
-from slicewise.slicing import forgetting, operator
-from slicewise.slicing.emit import log as memory
 from slicewise.slicing.emit.explain import bytes_of
-from slicewise.slicing.families import group
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Following, Step, steps, windows
+from slicewise.tuning import active, tuned
 from slicewise.windows import UserWindow, Window
 from tests.laws import test_bands, test_changing_windows
 from tests.laws.test_changing_windows import MODES, TIMED, windows_of
@@ -31,11 +29,7 @@ KEYS = st.sampled_from(["k", ["k"], ["k", "s"]])
 @contextmanager
 def at_once() -> Iterator[None]:
     """Look for dead keys, slices and emitted instances in every call."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (forgetting, operator):
-            patch.setattr(module, "FORGET_AT_LEAST", -(10**9))
-        patch.setattr(group, "EVICT_AT_LEAST", -(10**9))
-        patch.setattr(memory, "PRUNED_AT_LEAST", 0)
+    with tuned(forget_at_least=-(10**9), evict_at_least=-(10**9), prune_at_least=0):
         yield
 
 
@@ -226,7 +220,7 @@ def test_keys_that_are_known_level_off_when_each_batch_has_fresh_ones(how: str) 
         op.advance_arrow(int(times[-1]))
         known.append(len(op._keys))
         held.append(bytes_of(op))
-    assert max(known) < 3 * forgetting.FORGET_AT_LEAST
+    assert max(known) < 3 * active().forget_at_least
     assert max(held[40:]) <= 1.05 * max(held[:40])
     op.advance(math.inf)
     assert op.stats.slices == 0

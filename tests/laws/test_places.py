@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.locate import by_time as slicer
 from slicewise.slicing.locate.by_session import (
     Rule,
     on_both_sides,
@@ -28,6 +27,7 @@ from slicewise.slicing.locate.by_time import UNLIMITED, Edges, slice_free, slice
 from slicewise.slicing.store.runs import MOVES, Runs
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
+from slicewise.tuning import Tuning, tuned
 from slicewise.windows import Window
 from tests.laws.test_operator import assert_follows
 from tests.unit.test_refused_events import Picky, Ponderous
@@ -41,8 +41,7 @@ FREE = [kind for kind in KINDS if kind.startswith(("tumbling", "sliding", "cumul
 @pytest.fixture
 def impatient() -> Iterator[None]:
     """The second slice that has to go between others puts the rest of a batch in order."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slicer, "MOVES_PER_EVENT", 0)
+    with tuned(moves_per_event=0):
         yield
 
 
@@ -58,12 +57,11 @@ def test_batches_that_are_put_in_order_give_what_the_definitions_say(kind: str) 
     check()
 
 
-@pytest.mark.parametrize("limit", [0, slicer.MOVES_PER_EVENT])
+@pytest.mark.parametrize("limit", [0, Tuning().moves_per_event])
 @pytest.mark.parametrize("keys", [1, 3])
 def test_batches_that_go_between_others_give_what_the_definitions_say(
-    monkeypatch: pytest.MonkeyPatch, keys: int, limit: int
+    keys: int, limit: int
 ) -> None:
-    monkeypatch.setattr(slicer, "MOVES_PER_EVENT", limit)
     random = np.random.default_rng(keys)
     windows = [
         sw.tumbling(7),
@@ -79,7 +77,8 @@ def test_batches_that_go_between_others_give_what_the_definitions_say(
         # Columns that advance with time, but not in its steps.
         batch = {"t": times, "u": times // 4, "v": times / 7.0, "x": times % 5}
         batch["k"] = random.integers(0, keys, size)
-        op.process(batch)
+        with tuned(moves_per_event=limit):
+            op.process(batch)
         oracle.process(batch)
     assert_same_rows(op.advance(math.inf), oracle.advance(math.inf))
 
@@ -104,7 +103,7 @@ def moves(runs: Runs) -> int:
 
 def known(size: int) -> tuple[Runs, Edges, np.ndarray]:
     """A run of every second of `2 * size` slices, and a time in each of the others."""
-    runs, edges = Runs(), Edges([sw.tumbling(10)])  # type: ignore[list-item]  # a periodic one
+    runs, edges = Runs(), Edges([sw.tumbling(10)])
     runs.admit(1)
     even = np.arange(size) * 20
     groups = (KEY, np.array([0, size]))

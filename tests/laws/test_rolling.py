@@ -20,6 +20,7 @@ from slicewise.arrays.grouping import encode, group
 from slicewise.codegen.algebra import NOTHING
 from slicewise.frames import trailing as engine
 from slicewise.spans import Rows, Ticks
+from slicewise.tuning import tuned
 
 Row = dict[str, Any]
 
@@ -135,9 +136,7 @@ def test_every_row_gets_the_fold_of_the_rows_it_sees(
 
 @given(rows=ROWS, span=SPANS, size=st.integers(1, 5))
 def test_blocks_of_any_size_give_the_same(rows: list[Row], span: Ticks | Rows, size: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "BLOCK", size)
-        patch.setattr(engine, "OBJECTS", size)
+    with tuned(rolling_block=size, rolling_objects=size):
         found = sw.rolling(table(rows), by="k", time="t", over=span, aggs=AGGS)
     for agg in AGGS:
         assert same(found[f"{agg.output}_{span}"].to_pylist(), twin(rows, span, agg)), agg
@@ -194,8 +193,7 @@ def test_integers_with_nulls_go_through_one_loop_with_floats(
 ) -> None:
     assert all(agg.bind([pa.int64()] * agg.arity).compiled for agg in NUMBERS)
     data = pa.table({n: pa.array([row[n] for row in rows], TYPES[n]) for n in "ktnx"})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "TILE", tile)
+    with tuned(rolling_tile=tile):
         found = sw.rolling(data, by="k", time="t", over=span, aggs=NUMBERS)
     for agg in NUMBERS:
         results = found[f"{agg.output}_{span}"].to_pylist()

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
-from slicewise.frames import round_sweep as rolling
-from slicewise.frames import rounds as finding
-from slicewise.frames import trailing as engine
 from slicewise.frames.rounds import Rounds, rounds_of
 from slicewise.spans import Rows, Ticks
+from slicewise.testing import paths_taken
+from slicewise.tuning import tuned
 from tests.laws.test_rolling import FLOATS, SPANS, Centre, Path, Row, same, table, twin
 
 BUILT_IN: list[Aggregate] = [
@@ -40,10 +39,7 @@ OWN: list[Aggregate] = [Path("x"), Centre("x")]
 @pytest.fixture(autouse=True)
 def _small() -> Iterator[None]:
     """Tables of any size are looked at, and half empty ones are taken."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finding, "ROWS", 1)
-        patch.setattr(finding, "KEYS", 1)
-        patch.setattr(rolling, "FULL", 0.5)
+    with tuned(rounds_rows=1, rounds_keys=1, rounds_full=0.5):
         yield
 
 
@@ -65,16 +61,9 @@ def round_rows(draw: st.DrawFn, *, holes: bool) -> list[Row]:
 
 def rolled(rows: list[Row], spans: list[Any], aggs: list[Aggregate]) -> tuple[pa.Table, int]:
     """The result, and how many calls went by rounds."""
-    calls = []
-
-    def counted(*given: Any) -> Any:
-        calls.append(given)
-        return rolling.roll_in_rounds(*given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "roll_in_rounds", counted)
+    with paths_taken() as taken:
         found = sw.rolling(table(rows), by="k", time="t", over=spans, aggs=aggs)
-    return found, len(calls)
+    return found, taken["rounds"]
 
 
 def check(found: pa.Table, rows: list[Row], spans: list[Any], aggs: list[Aggregate]) -> None:
@@ -93,9 +82,7 @@ def check(found: pa.Table, rows: list[Row], spans: list[Any], aggs: list[Aggrega
 def test_full_rounds_give_the_fold_of_the_rows_that_a_row_sees(
     rows: list[Row], spans: list[Ticks | Rows], most: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rolling, "MOST", most)
-        patch.setattr(rolling, "WIDTH", 1)
+    with tuned(side_by_side=most, rounds_width=1):
         found, calls = rolled(rows, spans, [*BUILT_IN, *OWN])
     assert calls == 1
     check(found, rows, spans, [*BUILT_IN, *OWN])
@@ -106,9 +93,7 @@ def test_full_rounds_give_the_fold_of_the_rows_that_a_row_sees(
 def test_a_key_without_a_row_in_a_round_has_nothing_there(
     rows: list[Row], span: Ticks, most: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rolling, "MOST", most)
-        patch.setattr(rolling, "WIDTH", 1)
+    with tuned(side_by_side=most, rounds_width=1):
         found, calls = rolled(rows, [span], BUILT_IN)
     places = len({row["k"] for row in rows}) * len({row["t"] for row in rows})
     assert calls == (1 if rows and places <= 2 * len(rows) else 0)
@@ -152,15 +137,15 @@ def random_rounds(keys: int, rounds: int, full: float, seed: int) -> dict[str, n
 @pytest.mark.parametrize("full", [1.0, 0.9])
 @pytest.mark.parametrize("states", [1 << 12, 1 << 18])
 def test_many_keys_are_the_same_by_rounds_and_one_after_the_other(
-    keys: int, full: float, states: int, monkeypatch: pytest.MonkeyPatch
+    keys: int, full: float, states: int
 ) -> None:
     data = random_rounds(keys, 60, full, seed=keys)
     aggs = [sw.agg.max("x"), sw.agg.mean("x"), sw.agg.std("x"), sw.agg.count()]
     query: dict[str, Any] = {"by": "k", "time": "t", "over": [1, 30, 10**9], "aggs": aggs}
-    monkeypatch.setattr(rolling, "STATES", states)
-    by_rounds = sw.rolling(data, **query)
-    monkeypatch.setattr(finding, "ROWS", 10**9)
-    by_key = sw.rolling(data, **query)
+    with tuned(rounds_states=states):
+        by_rounds = sw.rolling(data, **query)
+    with tuned(rounds_rows=10**9):
+        by_key = sw.rolling(data, **query)
     for name, values in by_key.items():
         # With empty places boundaries are elsewhere, so the last digit may differ.
         limit = 0.0 if full == 1.0 else 1e-12
@@ -185,8 +170,7 @@ def test_columns_of_a_pandas_result_share_no_memory(full: float) -> None:
 
 def test_long_windows_of_many_rounds_go_one_key_after_the_other() -> None:
     rows = [{"k": k, "t": t, "x": 1.0, "s": None} for t in range(40) for k in "ab"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rolling, "STATES", 58)
+    with tuned(rounds_states=58):
         assert rolled(rows, [Ticks(30)], [sw.agg.sum("x")])[1] == 1  # 29 rounds of 2 keys
         assert rolled(rows, [Ticks(31)], [sw.agg.sum("x")])[1] == 0
         # A window that is never full has no boundary.
@@ -263,13 +247,12 @@ def test_other_rows_do_not_come_in_rounds(codes: list[int], times: list[int]) ->
     assert found_in(codes, times) is None
 
 
-def test_small_tables_and_few_keys_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_tables_and_few_keys_are_not_looked_at() -> None:
     codes, times = [0, 1, 0, 1], [1, 1, 2, 2]
     assert found_in(codes, times) is not None
     assert found_in([], []) is None
     assert rounds_of(None, 1, np.array(times), full=0.5) is None
-    monkeypatch.setattr(finding, "KEYS", 3)
-    assert found_in(codes, times) is None
-    monkeypatch.setattr(finding, "KEYS", 2)
-    monkeypatch.setattr(finding, "ROWS", 5)
-    assert found_in(codes, times) is None
+    with tuned(rounds_keys=3):
+        assert found_in(codes, times) is None
+    with tuned(rounds_keys=2, rounds_rows=5):
+        assert found_in(codes, times) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
-from slicewise.mergers import CATALOGUE, array
+from slicewise.mergers import CATALOGUE
 from slicewise.mergers.pba import fall, rise
+from slicewise.tuning import tuned
 
 MODULUS = 1_000_003
 
@@ -189,10 +189,7 @@ def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
     every: int,
     algorithm: str | None,
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["slicewise.mergers.slide"], "BLOCK", block)
-        patch.setattr(sys.modules["slicewise.mergers.slide"], "THROUGH", 2)
-        patch.setattr(array, "LONG_WINDOW", 2)
+    with tuned(slide_block=block, slide_through=2, threads_length=2):
         found = sw.slide(np.array(events), aggregate, length, every, algorithm).tolist()
     assert same(found, _numpy(events, aggregate, length, every))
 

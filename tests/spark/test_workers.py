@@ -15,9 +15,7 @@ import slicewise as sw
 from slicewise.aggregates.base import Aggregate, share
 from slicewise.errors import AggregateError
 from slicewise.slicing.locate.by_time import Edges
-from slicewise.spark import blame, frames
 from slicewise.spark.asked import outputs
-from slicewise.spark.batch import slices
 from slicewise.spark.batch.ordered import FeedOrdered
 from slicewise.spark.batch.rolling_rows import PLACE, SPANS_PER_RANGE, RollOrdered, moment_bits
 from slicewise.spark.batch.series import STEP
@@ -26,6 +24,7 @@ from slicewise.spark.batch.states import PART, SLICE, state_names, state_type
 from slicewise.spark.query import Query, result_types
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Row, events, windows
+from slicewise.tuning import Tuning, tuned
 from slicewise.windows import Cumulate, Fixed, Periodic, Window
 from tests.spark.support import Slow, Touchy, assert_same, every_aggregate
 
@@ -47,11 +46,15 @@ pytestmark = pytest.mark.usefixtures("small_parts")
 @pytest.fixture(scope="module")
 def small_parts() -> Iterator[None]:
     """Parts so small that everything is cut."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(slices, "KEPT", 8)
-    patch.setattr(slices, "RESULTS", 5)
-    yield
-    patch.undo()
+    with tuned(combiner_slices=8, merged_results=5):
+        yield
+
+
+@pytest.fixture
+def untraced() -> Iterator[None]:
+    """A snapshot takes the place of rows at once."""
+    with tuned(traced_bytes=0):
+        yield
 
 
 def table_of(rows: list[Row]) -> pa.Table:
@@ -90,12 +93,8 @@ def rows_of(batches: Any, by: list[str]) -> dict[Any, Row]:
 
 def run(task: Any, table: pa.Table, size: int) -> list[pa.RecordBatch]:
     """The batches that a task makes of a table that comes in batches of `size` rows."""
-    patch = pytest.MonkeyPatch()
-    patch.setattr(frames, "ROWS", size)
-    try:
+    with tuned(rows_joined=size):
         return list(task(iter(table.combine_chunks().to_batches(max_chunksize=size))))
-    finally:
-        patch.undo()
 
 
 def sorted_by(table: pa.Table, *names: str) -> pa.Table:
@@ -158,15 +157,14 @@ def test_slices_made_of_rows_in_order_keep_it(
     schema = slices_schema(query)
     combine, merge = CombineSlices(query, schema), MergeSlices(query, schema_of(query))
     # A partition has all rows of a slice of a key.
-    edges = Edges(query.windows)  # type: ignore[arg-type]  # free ones
+    edges = Edges(query.windows)
     apart: list[list[Row]] = [[] for _ in range(partitions)]
     for row in rows:
         near = () if row["t"] is None else edges.between(row["t"], row["t"])
         name = repr(([int(edge) for edge in near if edge <= row["t"]], [row[key] for key in by]))
         apart[crc32(name.encode()) % partitions].append(row)
     order = (*by, "t", "x", "s", "km", "flag")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slices, "KEPT", 0)  # whatever a batch makes is handed on
+    with tuned(combiner_slices=0):  # whatever a batch makes is handed on
         parts = [run(combine, sorted_by(table_of(part), *order), size) for part in apart]
     # Spark sorts what comes in any order.
     table = pa.Table.from_batches([batch for part in parts[::-1] for batch in part[::-1]], schema)
@@ -210,15 +208,15 @@ def test_series_have_the_same_instances_as_rows(
     assert_same(rows_of(made, by), expected)
 
 
-def test_a_series_does_not_grow_without_end(monkeypatch: Any) -> None:
-    monkeypatch.setattr(slices, "RESULTS", 1 << 17)
+def test_a_series_does_not_grow_without_end() -> None:
     query = query_of([sw.sliding(1000, 1)], [sw.agg.count()], ["k"])
     rows: list[Row] = [{"k": k, "t": t, "x": 1} for k in "ab" for t in (0, 5000)]
     table = pa.Table.from_batches(
         run(CombineSlices(query, slices_schema(query)), table_of(rows), 10)
     )
-    merge = MergeSlices(query, in_series(query), series=True)
-    made = run(merge, sorted_by(table, "k", SLICE), 10)
+    with tuned(merged_results=1 << 17):
+        merge = MergeSlices(query, in_series(query), series=True)
+        made = run(merge, sorted_by(table, "k", SLICE), 10)
     sizes = [len(row["count"]) for batch in made for row in batch.to_pylist()]
     assert sizes == [512, 488] * 4
     assert len(rows_of(apart(made, query), ["k"])) == 4000
@@ -234,16 +232,16 @@ def test_one_slice_in_very_many_instances_is_answered_in_parts() -> None:
     assert len(rows_of(made, ["k"])) == 4000
 
 
-def test_results_of_objects_are_made_in_smaller_parts(monkeypatch: Any) -> None:
-    monkeypatch.setattr(slices, "RESULTS", 1 << 18)
-    monkeypatch.setattr(slices, "OBJECTS", 30)
+def test_results_of_objects_are_made_in_smaller_parts() -> None:
     rows: list[Row] = [{"k": k, "t": t, "x": 1} for k in "abc" for t in range(100)]
     for agg, largest in ((sw.agg.collect("x"), 30), (sw.agg.first("x"), 3 * 109)):
         query = query_of([sw.sliding(10, 1)], [agg], ["k"])
         table = pa.Table.from_batches(
             run(CombineSlices(query, slices_schema(query)), table_of(rows), 500)
         )
-        made = run(MergeSlices(query, schema_of(query)), sorted_by(table, "k", SLICE, PART), 500)
+        with tuned(merged_results=1 << 18, merged_objects=30):
+            merge = MergeSlices(query, schema_of(query))
+            made = run(merge, sorted_by(table, "k", SLICE, PART), 500)
         assert largest // 2 < max(batch.num_rows for batch in made) <= largest
         assert sum(batch.num_rows for batch in made) == 3 * 109
 
@@ -344,7 +342,7 @@ def run_rolling(query: Query, rows: list[Row], size: int) -> None:
 @pytest.mark.parametrize("method", ["lift", "combine", "lower"])
 @pytest.mark.parametrize("kind", [Touchy, Slow])
 def test_an_error_in_any_method_tells_its_message_key_and_aggregate(
-    way: Any, method: str, kind: Any, monkeypatch: Any
+    way: Any, method: str, kind: Any
 ) -> None:
     # Only the key "b" has a window of more than 30; no slice and no batch of its own has.
     times = [(key, time) for key in "abcd" for time in range(0, 20, 2)]
@@ -357,9 +355,9 @@ def test_an_error_in_any_method_tells_its_message_key_and_aggregate(
     # What does not fail has the same code and comes first.
     query = query_of([sw.sliding(10, 5)], [kind("km", method), kind("x", method)], ["k"])
     assert [bound.compiled for bound in query.bounds()] == [kind is Touchy] * 2
-    for size, trace in ((1, 0), (3, 0), (3, blame.TRACE), (100, blame.TRACE)):
-        monkeypatch.setattr(blame, "TRACE", trace)
-        with pytest.raises(AggregateError) as caught:
+    whole = Tuning().traced_bytes
+    for size, trace in ((1, 0), (3, 0), (3, whole), (100, whole)):
+        with tuned(traced_bytes=trace), pytest.raises(AggregateError) as caught:
             way(query, rows, size)
         name = query.aggs[1].output
         assert str(caught.value) == (
@@ -367,8 +365,8 @@ def test_an_error_in_any_method_tells_its_message_key_and_aggregate(
         )
 
 
-def test_an_error_of_states_that_met_in_one_slice_tells_the_key(monkeypatch: Any) -> None:
-    monkeypatch.setattr(blame, "TRACE", 0)
+@pytest.mark.usefixtures("untraced")
+def test_an_error_of_states_that_met_in_one_slice_tells_the_key() -> None:
     rows: list[Row] = [
         {"k": key, "t": 0, "x": 6 if key == "b" else 1, "km": 1} for key in "abc" * 6
     ]

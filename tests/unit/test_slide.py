@@ -20,6 +20,7 @@ from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.mergers import PBA, SBA, array
 from slicewise.mergers.pba import chunk_size_count, chunk_size_time
+from slicewise.tuning import tuned
 
 FIVE = np.array([1.0, 5.0, 2.0, 0.0, 3.0])
 
@@ -369,8 +370,7 @@ def test_a_whole_array_costs_under_three_combines_a_slide_in_both_threads_of_pba
     text = "".join(chr(97 + i % 26) for i in range(20 * length))
     columns = {"x0": Column.from_arrow(pa.array(list(text)))}
     aggregate.calls.clear()
-    with ThreadPoolExecutor(1) as other, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(array, "LONG_WINDOW", 2)
+    with ThreadPoolExecutor(1) as other, tuned(threads_length=2):
         part = array.prepare(component, columns, len(text), length, 1, PBA, other)
         (found,) = part(0, len(text), component.algebra.new(len(text)))
     assert found.tolist() == [text[max(0, i + 1 - length) : i + 1] for i in range(len(text))]
@@ -444,11 +444,9 @@ def test_two_threads_give_what_one_gives() -> None:
 
 @pytest.mark.parametrize("algorithm", ["recalc", "flatfat", "two_stacks", "daba_lite"])
 @pytest.mark.parametrize("every", [1, 3])
-def test_values_that_are_taken_in_pieces_give_the_same_results(
-    monkeypatch: pytest.MonkeyPatch, algorithm: str, every: int
-) -> None:
+def test_values_that_are_taken_in_pieces_give_the_same_results(algorithm: str, every: int) -> None:
     values = np.random.default_rng(4).random(100)
     whole = sw.slide(values, sw.agg.max(), 8, every, algorithm=algorithm)
-    monkeypatch.setattr("slicewise.mergers.base.PIECE", 40)
-    pieces = sw.slide(values, sw.agg.max(), 8, every, algorithm=algorithm)
+    with tuned(combines_done=40):
+        pieces = sw.slide(values, sw.agg.max(), 8, every, algorithm=algorithm)
     assert pieces.tolist() == whole.tolist()

@@ -29,6 +29,7 @@ from slicewise.errors import CapabilityError, MissingDependencyError, TargetErro
 from slicewise.spark.sinks.parquet_store import ParquetUpsert
 from slicewise.spark.sinks.sql_stores import PostgresUpsert, SqliteUpsert, SqlUpsert
 from slicewise.spark.sinks.upsert import local_path
+from slicewise.tuning import tuned
 from tests.unit.postgres import programs, server
 from tests.unit.test_fold import CURRENT, EMITTED
 
@@ -237,7 +238,6 @@ def test_a_batch_that_fails_leaves_nothing_behind(
 ) -> None:
     keep, emitted = database.keep("windows"), pa.table(EMITTED)
     keep.take(emitted.slice(0, 1))
-    monkeypatch.setattr("slicewise.spark.sinks.sql_stores.ROWS", 1)
     values, calls = SqlUpsert._values, []
 
     def failing(self: SqlUpsert, *arguments: Any) -> Any:
@@ -247,7 +247,7 @@ def test_a_batch_that_fails_leaves_nothing_behind(
         return values(self, *arguments)
 
     monkeypatch.setattr(SqlUpsert, "_values", failing)
-    with pytest.raises(RuntimeError, match="out of luck"):
+    with tuned(rows_sent=1), pytest.raises(RuntimeError, match="out of luck"):
         keep.take(emitted)
     assert database.ask("select n from windows") == [{"n": 1}]
     keep.take(emitted)

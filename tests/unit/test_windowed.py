@@ -22,6 +22,7 @@ from slicewise.errors import (
     SpanError,
     WindowError,
 )
+from slicewise.tuning import tuned
 
 pytestmark = pytest.mark.smoke
 
@@ -394,7 +395,7 @@ def test_no_key_or_result_has_the_name_of_a_bound(name: str) -> None:
     ids=["time", "rows"],
 )
 def test_rule_12_a_table_that_is_taken_in_pieces_gives_the_same_rows(
-    monkeypatch: pytest.MonkeyPatch, windows: Any
+    windows: Any,
 ) -> None:
     random = np.random.default_rng(3)
     table = pa.table(
@@ -409,12 +410,11 @@ def test_rule_12_a_table_that_is_taken_in_pieces_gives_the_same_rows(
     aggs = [sw.agg.sum("x"), sw.agg.last("x"), sw.agg.collect("x")]
     query: Any = {"by": "k", "time": "t", "windows": windows, "aggs": aggs}
     whole = sw.windowed(table, **query)
-    monkeypatch.setattr("slicewise.slicing.bounded.PIECE", 17)
-    monkeypatch.setattr("slicewise.columns.PIECE", 5)
-    assert sw.windowed(table, **query).equals(whole)
-    op, other = (sw.Operator(**query) for _ in range(2))
-    for one in (op, other):
-        one.process(table)
-    wanted = op.advance(math.inf)
-    monkeypatch.setattr("slicewise.slicing.emit.emission.PIECE", 7)
-    assert other.advance(math.inf) == wanted
+    with tuned(rows_taken=17, objects_made=5):
+        assert sw.windowed(table, **query).equals(whole)
+        op, other = (sw.Operator(**query) for _ in range(2))
+        for one in (op, other):
+            one.process(table)
+        wanted = op.advance(math.inf)
+    with tuned(results_sorted=7):
+        assert other.advance(math.inf) == wanted

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from slicewise.aggregates.forgiving import FAILED, forgiven
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.product import Finish, Place
 from slicewise.columns import Column
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
 Kind = Literal["distributive", "algebraic", "holistic"]
 Part = Literal["values", "valid", "plain", "objects", "rows"]
 States = tuple[np.ndarray, ...]
+
+# What Arrow raises, beside errors of its own, for values of which it makes no column.
+UNFIT = (ValueError, TypeError, OverflowError)
 
 
 class Aggregate:
@@ -200,7 +202,7 @@ class Aggregate:
         A user-defined aggregate is compiled where Numba can; the built-in ones name components.
         Raises `ColumnTypeError` when it has no meaning for such columns.
         """
-        from slicewise.codegen.methods import bind_methods
+        from slicewise.aggregates.own import bind_methods
 
         return bind_methods(self, types)
 
@@ -338,43 +340,43 @@ class Method:
         try:
             return self.run(*arguments)  # type: ignore[attr-defined]  # set when it is made
         except Exception as error:
-            counted = forgiven()
-            if counted is None:
-                error.add_note(f"raised by `{self.method}` of the aggregate {self.aggregate!r}")
-                raise
-        if self.method != "lower":
-            return FAILED
-        counted.count += 1
-        return None
+            error.add_note(f"raised by `{self.method}` of the aggregate {self.aggregate!r}")
+            raise
 
 
 def objects_column(values: list[Any], kind: pa.DataType | None, aggregate: Aggregate) -> Column:
     """The column of what `lower` of an aggregate returned; `None` lets Arrow infer its type.
 
-    Values of which Arrow makes no column are an error; where errors are forgiven, those that do not
-    go with the first one are null.
+    Values of which Arrow makes no column are an error.
+    """
+    import pyarrow as pa
+
+    try:
+        return _cast(pa.array(values, type=None if kind is None else _single(kind)), kind)
+    except (pa.ArrowException, *UNFIT) as error:
+        raise no_common_type(aggregate, error) from error
+
+
+def fitting_column(values: list[Any], kind: pa.DataType | None) -> tuple[Column, int]:
+    """The column of values of which Arrow makes none together, and how many of them were lost.
+
+    Those that do not go with the first one are null.
     """
     import pyarrow as pa
 
     wanted, kind = kind, None if kind is None else _single(kind)
-    no_column = (pa.ArrowException, ValueError, TypeError, OverflowError)
-    try:
-        return _cast(pa.array(values, type=kind), wanted)
-    except no_column as error:
-        counted = forgiven()
-        if counted is None:
-            raise no_common_type(aggregate, error) from error
     fitting: list[Any] = []
+    lost = 0
     for value in values:
         try:
             item = pa.scalar(value, type=kind)
-        except no_column:
+        except (pa.ArrowException, *UNFIT):
             item = pa.scalar(None)
-            counted.count += 1
+            lost += 1
         if kind is None and item.is_valid:
             kind = item.type
         fitting.append(item.as_py())
-    return _cast(pa.array(fitting, type=kind), wanted)
+    return _cast(pa.array(fitting, type=kind), wanted), lost
 
 
 def no_common_type(aggregate: Aggregate, error: Exception) -> AggregateError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.grouping import picked, room
 from slicewise.codegen.kernel import kernel, run
 from slicewise.columns import Column, storage
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 EMPTY = -1
 SMALLEST = 16  # places of a new table
 MIX = -7046029254386353131  # odd, so that numbers times it are as different as they were
-PLACES_PER_KEY = 16  # numbers that lie no further apart are looked up without a hash
 
 
 def table_for(kind: pa.DataType) -> KeyTable | None:
@@ -157,12 +157,13 @@ class WholeTable(KeyTable):
             if self.low <= low and high <= last:
                 return
             low, high = min(low, self.low), max(high, last)
-        if high - low >= PLACES_PER_KEY * len(self.known):
+        most = tuning.active().places_per_key * len(self.known)
+        if high - low >= most:
             self.places = None
             self._clear(1 << (2 * self.size + SMALLEST).bit_length())
             self._insert()
             return
-        wider = room(min(2 * (high - low + 1), PLACES_PER_KEY * len(self.known)), np.int32)
+        wider = room(min(2 * (high - low + 1), most), np.int32)
         wider.fill(EMPTY)
         begin = self.low - low
         wider[begin : begin + len(self.places)] = self.places

@@ -32,6 +32,8 @@ class Algebra:
     selective: bool = False
     # How a state of the source is built from its fields, when it is more than a plain tuple.
     constructor: str = field(default="", compare=False)
+    # The algebra that raises errors, where this one makes states of them; see `raising`.
+    strict: "Algebra | None" = field(default=None, compare=False)
 
     @property
     def compiled(self) -> bool:
@@ -39,10 +41,15 @@ class Algebra:
 
     @property
     def invertible(self) -> bool:
-        """Whether there is an `invert`, exact or not."""
+        """Return whether there is an `invert`, exact or not."""
         if self.source is None:
             return any(name == "invert" for name, _ in self.functions)
         return "def invert(" in self.source
+
+    @property
+    def raising(self) -> "Algebra":
+        """The algebra that takes events: one that cannot be taken is an error of its own."""
+        return self if self.strict is None else self.strict
 
     def new(self, size: int) -> tuple[np.ndarray, ...]:
         """Room for `size` states: one array per field; what they hold is undefined."""

@@ -18,28 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Bound
+from slicewise.aggregates.own import is_own
 from slicewise.arrays.grouping import Groups
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.methods import is_own
 from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
 from slicewise.codegen.product import ROUNDS, by_tiles
 from slicewise.columns import Column
 from slicewise.frames.bounds import Bounds
 from slicewise.frames.places import Found, Inputs, Results
 from slicewise.frames.rounds import Rounds, rounds_of
-
-# How full rounds are at least. Emptier ones are no faster by rounds (measured): a place without a
-# row costs as much as one with a row.
-FULL = 0.8
-# Keys that are done side by side, at most: their states stay in the cache that is nearest. With
-# fewer than the least, a round is over too soon.
-MOST, LEAST = 1 << 10, 64
-# States behind a boundary that stay in the processor's cache.
-STATES = 1 << 18
-# Keys that a few instructions do at once: only the last part of a round is not whole.
-WIDTH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +64,14 @@ def in_rounds(
     # Without all keys in all rounds, the last rows of a key are not its last rounds, and windows
     # without any row are computed, of which an aggregate of a user's own may know nothing.
     whole = any(by_rows for _, by_rows in spans) or any(is_own(b.aggregate) for b in bounds)
-    rounds = rounds_of(codes, keys, times, full=1.0 if whole else FULL)
+    rounds = rounds_of(codes, keys, times, full=1.0 if whole else tuning.active().rounds_full)
     if rounds is None:
         return None
     turns = [_turns(rounds, length, by_rows=by_rows) for length, by_rows in spans]
     longest = max(one.longest for one in turns)
-    return (rounds, turns) if longest * min(LEAST, keys) <= STATES else None
+    limits = tuning.active()
+    least = min(limits.side_by_side_least, keys)
+    return (rounds, turns) if longest * least <= limits.rounds_states else None
 
 
 def _turns(rounds: Rounds, length: int, *, by_rows: bool) -> Turns:
@@ -102,9 +94,11 @@ def roll_in_rounds(
 
 def run_span(inputs: Inputs, tiles: Any, rounds: Rounds, turns: Turns) -> list[Found]:
     """A column per aggregate."""
-    most = min(MOST, STATES // max(turns.longest, 1))
+    limits = tuning.active()
+    most = min(limits.side_by_side, limits.rounds_states // max(turns.longest, 1))
     parts = -(-rounds.keys // most)  # of about the same size
-    size = -(-rounds.keys // (parts * WIDTH)) * WIDTH
+    width = limits.rounds_width
+    size = -(-rounds.keys // (parts * width)) * width
     results = Results(inputs.finishes, rounds.size)
     suffixes, kept, states = (
         tuple(array for algebra in inputs.algebras for array in algebra.new(room))

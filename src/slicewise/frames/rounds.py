@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.grouping import index_type, put, read_only, room
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
-
-# In a small table, or with few keys in a round, nothing is won that is worth a loop of its own.
-ROWS = 1 << 15
-KEYS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +60,8 @@ def rounds_of(
     They do when times never fall, no key has two rows of one time, and of all pairs of a time and a
     key at least the part `full` has a row. The first row that breaks this ends the search.
     """
-    if codes is None or keys < KEYS or len(codes) < max(keys, ROWS):
+    limits = tuning.active()
+    if codes is None or keys < limits.rounds_keys or len(codes) < max(keys, limits.rounds_rows):
         return None
     codes, times = read_only(codes), read_only(times)
     if is_table.specialise(NOTHING)(codes, times, keys):

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import (
     Aggregate,
     Bound,
@@ -49,13 +50,6 @@ from slicewise.times import Times
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# States of a block stay in the processor's cache until they are results. Python objects may be
-# as large as their window, so few of them are alive at a time.
-BLOCK = 1 << 16
-OBJECTS = 1 << 8
-# States that become results at a time: they stay in the cache that is nearest.
-TILE = 1 << 10
 
 
 def rolling_columns(
@@ -88,6 +82,7 @@ def rolling_columns(
 
     side_by_side = in_rounds(bounds, ways, codes, count, values)
     if side_by_side is not None:
+        tuning.took("rounds")
         rounds, turns = side_by_side
         places = Places(rounds, usable)
         columns = {name: places.ordered(columns[name]) for name in used}
@@ -179,7 +174,8 @@ class Sweep:
 
     def run(self, spans: Sequence[tuple[int, bool]]) -> list[list[Found]]:
         """A column per aggregate for each span: its length, and whether that is in rows."""
-        size = BLOCK if self.bounds[0].compiled else OBJECTS
+        limits = tuning.active()
+        size = limits.rolling_block if self.bounds[0].compiled else limits.rolling_objects
         blocks = [self.windows.blocks(length, size, by_rows=rows) for length, rows in spans]
         kind = Finished if self.inputs.wanted else Lowered
         made = [kind(self) for _ in spans]
@@ -197,7 +193,8 @@ class Finished:
         self.sweep, self.loops = sweep, sweep.loops()
         self.cursors = tuple(loop.cursor for loop in self.loops)
         self.kept = tuple(array for loop in self.loops for array in loop.kept)
-        size = TILE + sweep.windows.most_tied
+        self.tile = tuning.active().rolling_tile
+        size = self.tile + sweep.windows.most_tied
         self.states = tuple(array for loop in self.loops for array in loop.algebra.new(size))
         self.results = Results(sweep.inputs.finishes, sweep.windows.size)
 
@@ -208,7 +205,7 @@ class Finished:
         suffixes = tuple(array for loop in self.loops for array in loop.suffixes)
         inputs = self.sweep.inputs
         self.sweep.tiles(
-            inputs.X, inputs.valid, block.firsts, block.ends, block.begin, TILE,
+            inputs.X, inputs.valid, block.firsts, block.ends, block.begin, self.tile,
             self.cursors, suffixes, self.kept, self.states, self.results.part(block.rows),
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Component, States, read
 from slicewise.codegen.algebra import Algebra
@@ -29,13 +30,6 @@ from slicewise.mergers.sba import item, slide_chunks, slide_together
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-# Measured: below 5 items recalculating is as fast as boundaries, and it needs no more combines.
-FEW = 4
-# A second thread pays from here on: a chunk takes longer than waking the thread, and a combine
-# of that many numbers is not bound by memory.
-LONG_WINDOW = 2**13
-MANY_FIELDS = 6
 
 Part = Callable[[int, int, States], States]
 
@@ -89,13 +83,15 @@ def _items(
 ) -> Part:
     """Windows of `length` events, or states when `S` is given, with a result after each."""
     boundaries = merger is not None and length > 1
-    if length <= FEW and not boundaries:
+    if length <= tuning.active().recalculated and not boundaries:
         way, room = recalculate, algebra.new(0)
     elif algebra.exact and not boundaries:
         way, room = subtract, algebra.new(1)
     elif other is not None and two_threads(algebra, length, merger):
+        tuning.took("two threads")
         return _with_two(algebra, X, valid, S, length, other)
     elif algebra.compiled and len(algebra.dtypes) == 1:
+        tuning.took("slide_together")
         way, room = slide_together, algebra.new(2 * length)
     else:
         way, room = slide_chunks, algebra.new(length)
@@ -110,11 +106,13 @@ def _items(
 
 def two_threads(algebra: Algebra, length: int, merger: type[Merger] | None) -> bool:
     """Whether a second thread pays, or was asked for and does not hurt."""
-    if length < LONG_WINDOW or (merger is not None and merger.name != "pba"):
+    if length < tuning.active().threads_length or (merger is not None and merger.name != "pba"):
         return False
     if merger is not None:
         return True
-    return algebra.compiled and len(algebra.dtypes) >= MANY_FIELDS and cores() > 1
+    return (
+        algebra.compiled and len(algebra.dtypes) >= tuning.active().threads_fields and cores() > 1
+    )
 
 
 def cores() -> int:

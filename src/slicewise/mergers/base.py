@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from slicewise import tuning
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import OPEN, Kernel, kernel
 from slicewise.codegen.prelude import identity, lift, store
@@ -270,9 +271,6 @@ query: Any = OPEN
 suffix: Any = OPEN
 
 
-PIECE = 1 << 25  # values or combines that are done at a time
-
-
 @kernel
 def slide_with(X: Any, valid: Any, length: int, every: int, p: Any, S: Any, out: Any) -> None:
     """Drive a merger over a whole array; `p` and `S` are its room for `length` states."""
@@ -299,7 +297,9 @@ def drive(
     out = algebra.new(len(X[0]) // every)
     run = slide_with.specialise(algebra, using=merger.kernels_for(algebra))
     # Only `recalc` combines a whole window for each result.
-    results = max(1, PIECE // (length if merger.name == "recalc" else every))
+    results = max(
+        1, tuning.active().combines_done // (length if merger.name == "recalc" else every)
+    )
     for first in range(0, -(-len(X[0]) // every), results):  # Ctrl-C is heard between them
         rows = slice(first * every, (first + results) * every)
         some = None if valid is None else valid[rows]

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from slicewise import tuning
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, load, prepend, store
 from slicewise.mergers.base import Merger, Properties
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from slicewise.aggregates.base import Aggregate
-
-SMALLEST_CHUNK = 16  # of windows whose length is not known; below, a task costs more than it does
 
 
 def chunk_size_count(length: int, every: int = 1) -> int:
@@ -136,7 +135,7 @@ class PBA(Merger):
             return self._chunk
         if self._length is not None:
             return chunk_size_count(self._length)
-        return max(SMALLEST_CHUNK, chunk_size_count(max(1, self._size)))
+        return max(tuning.active().chunk_least, chunk_size_count(max(1, self._size)))
 
     def insert_state(self, state: Any) -> None:
         self._csa = state if self._csa is NOTHING else self.aggregate.combine(self._csa, state)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import (
     Aggregate,
     Bound,
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 LONGEST = 2**62
-# Numbers in the states of a block: they stay in cache, and calling Python costs little.
-BLOCK = 2**17
-THROUGH = 8  # times as many when there is nothing to keep in cache
 
 
 def slide(
@@ -124,7 +122,7 @@ def slide_columns(
             return bound.lower(own) if other is None else _lower_halves(bound, own, other)
 
         fields = sum(len(c.algebra.dtypes) for c in kept)
-        block = periods * max(1, BLOCK // fields // periods)
+        block = periods * max(1, tuning.active().slide_block // fields // periods)
         if not bound.compiled or merger is not None:
             block = rows
         return _in_blocks([c.algebra for c in kept], rows // every, block, lower)
@@ -150,7 +148,7 @@ def _in_blocks(
     )
     first, stop = 0, block
     if through is not None:
-        block *= THROUGH
+        block *= tuning.active().slide_through
         rooms = [algebra.new(block) for algebra in algebras]
     while True:
         if not np.may_share_memory(column.values, values):

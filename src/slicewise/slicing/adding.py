@@ -17,13 +17,12 @@ from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.arrangement import group_of
 from slicewise.slicing.edges.cutting import cut_by, kept_by
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
 from slicewise.slicing.families.triggers import FreeWindows
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.locate.by_time import Edges
-from slicewise.slicing.plan import context_free, needs_rows
-from slicewise.windows import Cumulate, Fixed, Periodic, Session, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
@@ -31,27 +30,27 @@ if TYPE_CHECKING:
 
 def known_from(op: Operator, window: Window) -> Any:
     """The least start of an instance of which everything is known, in the window's measure."""
-    axis = getattr(window, "axis", None)
+    traits = window.traits
+    axis = traits.axis
     if op._newest == BEGINNING and (axis is None or op._types is None or axis in op._types):
         return BEGINNING
     behind = max(op._newest + 1, op.watermark)
-    if needs_rows(window):
+    if traits.needs_rows:
         return behind
-    if isinstance(window, Session):
+    if traits.gap is not None:
         # An event before may be near enough to belong to a session that begins there.
-        return behind + window.gap
-    assert isinstance(window, Periodic | Cumulate | Fixed)
+        return behind + traits.gap
     group = op._groups.get(group_of(op, WindowEntry(-1, window)))
-    if window.axis is not None:
+    if axis is not None:
         if not isinstance(group, MeasureGroup):
             raise CapabilityError(
-                f"How far {window.axis!r} has come is not known, so a window over it would begin "
+                f"How far {axis!r} has come is not known, so a window over it would begin "
                 f"in the middle; {window.name!r} was given after the first event. Give it when the "
                 "operator is built, or beside another window over the same column."
             )
         if not group.cuts(window):
             raise CapabilityError(
-                f"Slices over {window.axis!r} are cut for windows of whole numbers or of halves, "
+                f"Slices over {axis!r} are cut for windows of whole numbers or of halves, "
                 f"quarters and so on, as those that were there first; {window.name!r} has other "
                 "fractions and was given after the first event. Give it when the operator is built."
             )
@@ -65,15 +64,15 @@ def known_from(op: Operator, window: Window) -> Any:
         kept = horizon  # events from there on wait and are not sliced yet
     else:
         return behind
-    return BEGINNING if kept == BEGINNING else max(kept, _first_start(window, horizon))
+    return BEGINNING if kept == BEGINNING else max(kept, window.starts_beyond(horizon))
 
 
 def make_room(op: Operator, window: Window, since: Any) -> None:
     """Prepare what is there for a window that is complete from `since` on."""
-    if since == BEGINNING or needs_rows(window):
+    if since == BEGINNING or window.traits.needs_rows:
         return
     group = op._groups.get("time")
-    if context_free(window) and group is not None:
+    if window.traits.context_free and group is not None:
         # Slices that reach further may straddle its edges; what comes next opens new ones.
         waits = group in op._waiters
         behind = op._horizon(op.watermark) if waits else max(op._newest + 1, op.watermark)
@@ -83,9 +82,9 @@ def make_room(op: Operator, window: Window, since: Any) -> None:
         op._dirty.append(op._all_keys().copy())
 
 
-def _cut_alike(group: SliceGroup, window: Periodic | Cumulate | Fixed) -> FreeWindows | None:
+def _cut_alike(group: SliceGroup, window: Window) -> FreeWindows | None:
     """The windows a slice group has had from the start, if their edges are this one's too."""
-    first = [p for p in group.windows if p.since == BEGINNING and context_free(p.window)]
+    first = [p for p in group.windows if p.since == BEGINNING and p.window.traits.context_free]
     defined = [p.window for p in first]
     old, new = cut_by(defined, group.technique), Edges([window])
     old = kept_by(defined, group.technique, old) or old
@@ -97,15 +96,3 @@ def _cut_alike(group: SliceGroup, window: Periodic | Cumulate | Fixed) -> FreeWi
         if edge not in old.singles and not any((edge - p) % s == 0 for s, p in known):
             return None
     return FreeWindows.of([(p.number, p.window, p.since) for p in first], "i8")
-
-
-def _first_start(window: Periodic | Cumulate | Fixed, point: int) -> int:
-    """The least value for which all instances that start there or later end after `point`."""
-    if isinstance(window, Fixed):
-        return int(window.start if window.end > point else window.end)
-    if isinstance(window, Cumulate):
-        # The shortest instance of a period ends first.
-        length, reach = window.length, window.every
-    else:
-        length, reach = window.every, window.length
-    return int(window.origin + ((point - window.origin - reach) // length + 1) * length)

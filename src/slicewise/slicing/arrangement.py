@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.limits import BEGINNING
 from slicewise.slicing.buffer import Waiting
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.ingest.measures import adds_exactly, measure_dtype
 from slicewise.slicing.ingest.ties import Ties
-from slicewise.slicing.plan import context_free, needs_rows
-from slicewise.windows import RowsEveryTime, TimeEveryRows
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
@@ -22,20 +20,19 @@ if TYPE_CHECKING:
 
 def group_of(op: Operator, entry: WindowEntry) -> Any:
     """The slice group that a window belongs to: a measure, sessions, events in order, or rows."""
-    window = entry.window
+    traits = entry.window.traits
     sorts = not op.ordered and any(not a.commutative for a in op.aggs)
-    axis = getattr(window, "axis", None)
-    if axis is not None:
-        return ("measure", axis, sorts)
-    if sorts and op._apart and not needs_rows(window):
-        return "sorted" if context_free(window) else ("sorted", entry.number)
-    if needs_rows(window) or (sorts and not op._settled):
-        kind = "order" if op._settled and not isinstance(window, RowsEveryTime) else "rows"
-        if kind == "order" and op.ordered and isinstance(window, TimeEveryRows):
+    if traits.axis is not None:
+        return ("measure", traits.axis, sorts)
+    if sorts and op._apart and not traits.needs_rows:
+        return "sorted" if traits.context_free else ("sorted", entry.number)
+    if traits.needs_rows or (sorts and not op._settled):
+        kind = "order" if op._settled and traits.context != "forward aware" else "rows"
+        if kind == "order" and op.ordered and traits.takes_ties:
             kind = "ties"  # the opening row may come after others of its time
-        new = entry.since > BEGINNING and needs_rows(window)
+        new = entry.since > BEGINNING and traits.needs_rows
         return (kind, entry.number) if new else kind  # it does not count the rows before it
-    if context_free(window):
+    if traits.context_free:
         return "sessions" if op.plan.combined else "time"
     return ("sessions", entry.number) if op._apart else "sessions"
 
@@ -71,6 +68,8 @@ def arrange(op: Operator) -> None:
         if (group.store.tree is not None) != (op.plan.store == "eager"):
             group.store.set_eager(eager=op.plan.store == "eager")
     op._waiters = [group for place, group in groups.items() if _waits(op, place)]
+    for group in op._waiters:
+        group.store.waits = True
     op._takers = [group for place, group in groups.items() if not _waits(op, place)]
     if not op._waiters:
         op._waiting = Waiting()

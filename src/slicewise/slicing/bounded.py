@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.ranks import ranks
 from slicewise.slicing.ingest.events import Columns
@@ -18,10 +19,6 @@ from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# Rows of a table that are taken at a time: compiled code does not hear Ctrl-C, and so many take it
-# well below a second.
-PIECE = 1 << 22
 
 
 def windowed_table(
@@ -39,8 +36,9 @@ def windowed_table(
         windows=windows, aggs=aggs, time=time, by=by, emit="final", order=order, unit=unit
     )
     given = Columns(columns)
-    for begin in range(0, given.rows, PIECE):
-        op.process({name: column[begin : begin + PIECE] for name, column in columns.items()})
+    piece = tuning.active().rows_taken
+    for begin in range(0, given.rows, piece):
+        op.process({name: column[begin : begin + piece] for name, column in columns.items()})
     if not given.rows:
         # A batch without events teaches an operator nothing, but a table has types all the same.
         times_of(op, given)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
 from slicewise.columns import Column, storage
 from slicewise.limits import INFINITY
@@ -23,8 +24,6 @@ from slicewise.times import never_falls
 if TYPE_CHECKING:
     import pyarrow as pa
 
-JOIN_BELOW = 4096  # events; many small batches that wait become one
-KEEP_AT_LEAST = 4096  # events that are kept before anyone looks for those that can go
 # Beside the conditions of windows in the marks of a batch: the rows that are known as bad, and the
 # numbers of the rows.
 BAD, ROW = -1, -2
@@ -273,7 +272,7 @@ class Waiting:
         self.kept: list[Batch] = []
         self.keeps = False
         self.kept_from = -INFINITY
-        self.prune_at = KEEP_AT_LEAST
+        self.prune_at = tuning.active().keep_at_least
         # Events that an aggregate raised an error for when they waited no longer.
         self.refused: list[tuple[Batch, int, Exception]] = []
         self._barriers: list[int] = []
@@ -301,7 +300,7 @@ class Waiting:
             elif len(stay):
                 left.append(batch.take(stay))
         self.kept = left
-        self.prune_at = 2 * self.rows_kept + KEEP_AT_LEAST
+        self.prune_at = 2 * self.rows_kept + tuning.active().keep_at_least
 
     def separate(self, arrival: int) -> None:
         """Keep the events before number `arrival` apart from those that come."""
@@ -323,7 +322,7 @@ class Waiting:
         size, most = len(older), sum(map(len, parts))
         if older.high <= newer.low:
             return size <= most
-        return size + most < JOIN_BELOW and size <= 2 * most
+        return size + most < tuning.active().join_below and size <= 2 * most
 
     def release(self, point: int) -> list[Batch]:
         """The events below `point`; those of a batch come before all of the next one."""

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.slicing.emit.log import KEY
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
-
-FORGET_AT_LEAST = 4096  # keys; below it nobody looks
 
 
 def live_keys(op: Operator) -> np.ndarray:
@@ -57,4 +56,4 @@ def forget_keys(op: Operator) -> None:
 
 def look_again(op: Operator) -> None:
     """Take note that keys need no look until there are twice as many."""
-    op._forget_at = 2 * len(op._keys) + FORGET_AT_LEAST
+    op._forget_at = 2 * len(op._keys) + tuning.active().forget_at_least

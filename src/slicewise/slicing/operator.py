@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Aggregate, Bound, reads
-from slicewise.aggregates.forgiving import forgiven
+from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.arrays.grouping import frozen
 from slicewise.arrays.keys import Keys
 from slicewise.columns import pylist
@@ -42,14 +43,14 @@ from slicewise.slicing.emit.emission import (
 )
 from slicewise.slicing.emit.log import Changes, EmissionLog
 from slicewise.slicing.emit.output import table_of, value_types
-from slicewise.slicing.families.group import (
+from slicewise.slicing.forgetting import forget_keys
+from slicewise.slicing.groups.group import (
     SliceGroup,
     WindowEntry,
 )
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
-from slicewise.slicing.families.parting import prune_kept
-from slicewise.slicing.forgetting import FORGET_AT_LEAST, forget_keys
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
+from slicewise.slicing.groups.parting import prune_kept
 from slicewise.slicing.guard import Guard, changing, reading
 from slicewise.slicing.ingest.events import (
     Columns,
@@ -83,7 +84,7 @@ from slicewise.slicing.settings import (
 )
 from slicewise.spans import Duration
 from slicewise.times import UNITS, Measure, as_length, check_unit, since_epoch
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
@@ -165,6 +166,7 @@ class Operator:
         max_late: int | None = MOST,
     ) -> None:
         self._guard = Guard()
+        self.errors = ErrorPolicy()  # a stream sets another before the first event
         self.aggs = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
         self.time = time
         self.by = names(by)
@@ -206,7 +208,9 @@ class Operator:
         self._time_type: pa.DataType | None = None
         self._keys = Keys(self.by)
         self._codes = np.empty(0, np.int64)
-        self._forget_at = FORGET_AT_LEAST  # how many keys it takes to look for dead ones
+        self._forget_at = (
+            tuning.active().forget_at_least
+        )  # how many keys it takes to look for dead ones
         self._nothing: pa.Table | None = None
         self._reach: Reach | None = None
         self._log = EmissionLog()
@@ -392,7 +396,7 @@ class Operator:
         if waits is not None:
             known = waits if bad is None else replace(waits, marks={**marks, BAD: bad})
             self._waiting.add(self._plain(known))
-        if error is not None and forgiven() is None:
+        if error is not None:
             self._guard.end()
             raise error
 
@@ -408,7 +412,7 @@ class Operator:
     def _plain(self, batch: Batch) -> Batch:
         """The batch with the columns that aggregates read, and with events for user windows."""
         columns = {name: batch.columns[name] for name in self._kept()}
-        users = any(isinstance(entry.window, UserWindow) for entry in self._windows)
+        users = any(entry.window.traits.user_defined for entry in self._windows)
         objects = batch.events() if users else None
         keys = batch.keys if self.by else np.broadcast_to(np.int64(0), len(batch))
         return replace(batch, keys=keys, columns=columns, objects=objects)
@@ -491,7 +495,7 @@ class Operator:
         if self._waiting.batches:
             self._release(horizon if self.emit == "final" else self.watermark)
         error = hand_out_failed(self)
-        if error is not None and forgiven() is None:
+        if error is not None and self.errors.raises:
             guard.end()
             raise error
         every = self._all_keys()

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
-from typing import Literal
+from typing import Any, Literal
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.slicing.edges.partials import Technique
-from slicewise.windows import Cumulate, Fixed, Periodic, RowPeriodic, RowsEveryTime, Session, Window
+from slicewise.windows import Periodic, Window
 
 StoreKind = Literal["lazy", "eager"]
 STORES = ("lazy", "eager")
@@ -42,18 +42,6 @@ class Plan:
     reasons: tuple[str, ...]
 
 
-def context_free(window: Window) -> bool:
-    """Whether the edges of a window are known without any event."""
-    return isinstance(window, Periodic | Cumulate | Fixed)
-
-
-def needs_rows(window: Window) -> bool:
-    """Whether a window needs rows when events come out of order: neither free nor a session."""
-    if isinstance(window, Session):
-        return window.max_length is not None
-    return not context_free(window)
-
-
 def settles(emit: str, lateness: int, *, ordered: bool) -> bool:
     """Whether results are made of events that nothing can come before any more.
 
@@ -69,8 +57,9 @@ def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
     for many keys at once (`slicing.bands`); the edges of sessions, other ones for each key, would
     cut them into pieces.
     """
-    timed = any(context_free(w) and getattr(w, "axis", None) is None for w in windows)
-    sessions = any(isinstance(w, Session) and not needs_rows(w) for w in windows)
+    traits = [window.traits for window in windows]
+    timed = any(one.context_free and one.axis is None for one in traits)
+    sessions = any(one.gap is not None for one in traits)
     return timed and sessions and not (keyed and settled)
 
 
@@ -83,16 +72,20 @@ def chosen_store(windows: Sequence[Window], aggs: Sequence[Aggregate]) -> StoreK
     """
     rates = {"lazy": 0.0, "asked": 0.0}
     longest = 1.0
-    periodic = [w for w in windows if isinstance(w, Periodic | RowPeriodic)]
-    for measure in {(type(w), getattr(w, "axis", None)) for w in periodic}:
-        shared = [w for w in periodic if (type(w), getattr(w, "axis", None)) == measure]
+    by_measure: dict[Any, list[Periodic]] = {}
+    for window in windows:
+        periodic = window.as_periodic()
+        if periodic is not None:
+            measure = window.traits.measure, window.traits.axis
+            by_measure.setdefault(measure, []).append(periodic)
+    for shared in by_measure.values():
         # Windows of equal slides cut at the same edges, but for an origin of their own.
         slices = sum(1 / w.every for w in {w.every: w for w in shared}.values())
-        for window in shared:
-            many = max(1.0, float(window.length) * slices)
+        for one in shared:
+            many = max(1.0, float(one.length) * slices)
             longest = max(longest, many)
-            rates["lazy"] += many / window.every
-            rates["asked"] += 1 / window.every
+            rates["lazy"] += many / one.every
+            rates["asked"] += 1 / one.every
         rates["asked"] += slices / 2
     # Merging slices side by side is quick: measured, a tree pays when it saves most combines.
     margin = 40 if all(aggregate.invertible for aggregate in aggs) else 20
@@ -118,8 +111,9 @@ def plan(
         combined = combines(windows, keyed=keyed, settled=settled)
     if store is None:
         store = "eager" if partials == "pairs+" else chosen_store(windows, aggs)
-    aware = [w.name for w in windows if isinstance(w, RowsEveryTime)]
-    context = [w.name for w in windows if needs_rows(w)]
+    traits = [(window.name, window.traits) for window in windows]
+    aware = [name for name, one in traits if one.context == "forward aware"]
+    context = [name for name, one in traits if one.needs_rows]
     unordered = [a.output for a in aggs if not a.commutative]
     reasons = []
     if ordered and settled:
@@ -136,7 +130,7 @@ def plan(
             reasons.append(f"{until}: {', '.join(unordered)} depend on the order of events")
         if context:
             reasons.append(f"{kept}: {', '.join(context)} depend on the events themselves")
-    counts = any(isinstance(w, RowPeriodic | RowsEveryTime) for w in windows)
+    counts = any(one.length_in_rows for _, one in traits)
     removes: Literal["never", "invert", "recompute"] = "never"
     if counts and not ordered and not settled:
         removes = "invert" if all(a.invertible for a in aggs) else "recompute"

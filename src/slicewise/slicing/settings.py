@@ -14,10 +14,10 @@ from slicewise.aggregates.base import Aggregate, type_of_nulls
 from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.edges.partials import TECHNIQUES
-from slicewise.slicing.families.group import WindowEntry
+from slicewise.slicing.groups.group import WindowEntry
 from slicewise.slicing.plan import STORES
 from slicewise.times import Measure
-from slicewise.windows import Punctuated, Threshold, UserWindow, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,7 +62,7 @@ class QueryFacts:
         return QueryFacts(
             tuple(columns),
             [names.get(number, "") for number in range(numbers)],
-            [p for p in windows if isinstance(p.window, Punctuated | Threshold)],
+            [p for p in windows if p.window.traits.condition is not None],
             [p.window for p in windows if p.window.reads],
             np.array([number not in others for number in range(numbers)], np.bool_),
             list(others.values()),
@@ -113,7 +113,7 @@ def check_window(window: Window, taken: Container[str], *, emit: Emit, lateness:
     if window.name in taken:
         raise WindowError(f"Two windows have the name {window.name!r}. Give one of them a `name`.")
     revises = emit == "on_update" or (emit == "on_close" and lateness)
-    if isinstance(window, UserWindow) and revises:
+    if window.traits.user_defined and revises:
         raise CapabilityError(
             f"A user window sees each event once, so what it emitted cannot be revised; "
             f"{window.name!r} was given with emit={emit!r} and lateness={lateness}. "
@@ -185,6 +185,6 @@ def guessed(column: str, aggs: Sequence[Aggregate], windows: Sequence[Window]) -
     import pyarrow as pa
 
     read = any(column in aggregate.columns for aggregate in aggs)
-    if not read and any(getattr(window, "when", None) == column for window in windows):
+    if not read and any(window.traits.condition == column for window in windows):
         return pa.bool_()
     return type_of_nulls(column, aggs)

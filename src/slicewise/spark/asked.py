@@ -18,7 +18,6 @@ from slicewise.frames.trailing import length_of
 from slicewise.slicing.ingest.events import names as names_of
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.operator import Operator
-from slicewise.slicing.plan import needs_rows
 from slicewise.slicing.settings import check_measured
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
@@ -84,7 +83,7 @@ class AskedWindows:
         frame = Frame(given)
         decides = names_of(order)
         checked(frame, decides)
-        depends = any(map(needs_rows, operator.windows))
+        depends = any(window.traits.needs_rows for window in operator.windows)
         depends |= not all(agg.commutative for agg in operator.aggs)
         needed += decides if depends else ()
         checked(frame, needed)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.own import is_own
 from slicewise.arrays.grouping import encode
-from slicewise.codegen.methods import is_own
 from slicewise.errors import AggregateError, OverflowedError, SlicewiseError
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.resume import resume
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 O = TypeVar("O", bound=Operator)  # noqa: E741 - an operator of some kind
 T = TypeVar("T")
 Again = Callable[[Query, "pa.Table"], object]
-
-# Bytes of rows that are kept before a snapshot takes their place.
-TRACE = 1 << 26
 
 
 @contextmanager
@@ -68,7 +66,7 @@ class Traced(Generic[O]):
 
         if not self.keeps:
             self.rows = []
-        elif sum(table.nbytes for table in self.rows) > TRACE:
+        elif sum(table.nbytes for table in self.rows) > tuning.active().traced_bytes:
             self.before, self.rows = self._snapshot(), []
         if rows.num_rows or not self.rows:
             self.rows.append(rows)

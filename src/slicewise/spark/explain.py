@@ -64,7 +64,7 @@ def _streamed(by: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def _native(made: Windowed) -> list[str]:
-    edges = Edges(made.query.windows)  # type: ignore[arg-type]  # context-free ones
+    edges = Edges(made.query.windows)
     count = len(edges.steps) + len(edges.singles)
     lines = [
         f"Spark cuts time into slices at the edges of all windows ({count} "

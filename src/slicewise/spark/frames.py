@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from slicewise import tuning
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.limits import REACH
 from slicewise.slicing.emit.output import position_type
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-# Kernels want long batches and memory wants short ones: batches are joined up to this.
-ROWS = 1 << 16
-BYTES = 1 << 25
-# How many rows a batch of results has at most.
-ROWS_OUT = 1 << 16
 DAY = 86_400_000_000
 # How texts are compared that have no collation of their own: byte by byte.
 PLAIN = "UTF8_BINARY"
@@ -310,10 +306,11 @@ def bounds_types(
 
 
 def joined(batches: Iterable[pa.RecordBatch], most: int | None = None) -> Iterator[pa.Table]:
-    """Batches joined and cut to tables of at most `ROWS` rows and about `BYTES` bytes."""
+    """Batches joined and cut to tables of not too many rows and bytes."""
     import pyarrow as pa
 
-    rows = ROWS if most is None else min(most, ROWS)
+    limits = tuning.active()
+    rows = limits.rows_joined if most is None else min(most, limits.rows_joined)
     waiting: list[pa.RecordBatch] = []
     count = size = 0
     for batch in batches:
@@ -322,7 +319,7 @@ def joined(batches: Iterable[pa.RecordBatch], most: int | None = None) -> Iterat
             waiting.append(piece)
             count += piece.num_rows
             size += piece.nbytes
-            if count >= rows or size >= BYTES:
+            if count >= rows or size >= limits.bytes_joined:
                 yield pa.Table.from_batches(waiting).combine_chunks()
                 waiting, count, size = [], 0, 0
     if count:
@@ -331,7 +328,7 @@ def joined(batches: Iterable[pa.RecordBatch], most: int | None = None) -> Iterat
 
 def conformed(columns: Mapping[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Columns as batches of exactly this schema; Spark reads them by it without a check."""
-    yield from fitted(columns, schema).to_batches(max_chunksize=ROWS_OUT)
+    yield from fitted(columns, schema).to_batches(max_chunksize=tuning.active().rows_out)
 
 
 def fitted(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns
-from slicewise.codegen.methods import Definition, definition, is_own, teach
+from slicewise.aggregates.own import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, ColumnTypeError
 from slicewise.spark.frames import unused
 from slicewise.times import Measure

@@ -1,11 +1,11 @@
-"""What all windows have in common: a name, and the columns they read."""
+"""What all windows have in common: a name, the columns they read, and their traits."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -13,10 +13,59 @@ from slicewise.errors import WindowError
 from slicewise.limits import BEGINNING, INFINITY, INSTANCES_OF_AN_EVENT, REACH
 from slicewise.times import converted
 
+if TYPE_CHECKING:
+    from slicewise.windows.periodic import Periodic
+
 # A boolean column, or a function of the event: a mapping from columns to values, time included.
 Condition = str | Callable[[Mapping[str, Any]], Any]
 # The unit of windows whose lengths were given as durations.
 DURATIONS = "us"
+# What one has to have seen to know where instances begin and end (Scotty, Section 4): nothing, all
+# events up to there, or events after the beginning as well.
+Context = Literal["free", "forward free", "forward aware"]
+
+
+class Traits(NamedTuple):
+    """The properties of a window that decide how it is sliced, planned, stored and explained.
+
+    `measure` is that of `start` and `end`: time, positions of rows, or the column `axis`. `gap` is
+    how near an event has to be to an open instance to join it, for windows whose instances are
+    told by distances alone. `condition` says which events a window marks. An instance of a window
+    that `counts_rows` depends on how many rows its key has had; where the `length_in_rows` is one,
+    a late event shifts others out of an instance. One that `takes_ties` holds events of the time
+    at which it starts that came before the event that opened it. `user_defined` windows run code
+    of the user for each event, once and in order. Of context-free windows, instances that are
+    `disjoint` share no event, and `overlap` is about how many of them hold an event.
+    """
+
+    context: Context = "forward free"
+    measure: Literal["time", "rows", "column"] = "time"
+    axis: str | None = None
+    gap: int | None = None
+    condition: Condition | None = None
+    counts_rows: bool = False
+    length_in_rows: bool = False
+    takes_ties: bool = False
+    user_defined: bool = False
+    disjoint: bool = False
+    overlap: float = 1.0
+
+    @property
+    def context_free(self) -> bool:
+        """Return whether all edges are known without any event."""
+        return self.context == "free"
+
+    @property
+    def needs_rows(self) -> bool:
+        """Return whether rows are needed when events come out of order (Scotty, Figure 4)."""
+        return not self.context_free and self.gap is None
+
+
+class EdgeRule(NamedTuple):
+    """Edges that are known without any event: progressions as (step, phase), and single ones."""
+
+    progressions: frozenset[tuple[Any, Any]] = frozenset()
+    singles: frozenset[Any] = frozenset()
 
 
 class Window:
@@ -31,14 +80,19 @@ class Window:
     name: str
 
     @property
+    def traits(self) -> Traits:
+        """The properties that decide how the window is sliced and planned."""
+        return Traits()
+
+    @property
     def reads(self) -> tuple[str, ...] | None:
         """The columns that decide which events an instance holds, beside time; `None`: any."""
         return ()
 
     @property
     def timed(self) -> bool:
-        """Whether `start` and `end` of an instance are times."""
-        return True
+        """Return whether `start` and `end` of an instance are times."""
+        return self.traits.measure == "time"
 
     @property
     def time_fields(self) -> tuple[str, ...]:
@@ -53,7 +107,7 @@ class Window:
 
     @property
     def durations(self) -> bool | None:
-        """Whether lengths of time are durations, and not plain numbers; `None` if it has none."""
+        """Return whether lengths of time are durations, not plain numbers; `None` without any."""
         return getattr(self, "unit", None) == DURATIONS if self.time_fields else None
 
     def counted_in(self, unit: str) -> Self:
@@ -72,13 +126,21 @@ class Window:
         """The first and the last time of events all of whose instances lie in `[low, high]`."""
         return low, high
 
-    @property
-    def joins_within(self) -> int | None:
-        """How near an event has to be to an open instance to join it.
+    def all_edges(self) -> EdgeRule:
+        """Where instances begin and end, for windows that know it without any event."""
+        return EdgeRule()
 
-        `None` for windows whose instances are not told by distances alone.
-        """
+    def begin_edges(self) -> EdgeRule:
+        """Where slices stay apart once the windows that end there are beyond change (Cutty)."""
+        return self.all_edges()
+
+    def as_periodic(self) -> Periodic | None:
+        """The tumbling or sliding window over plain numbers with these edges, if it is one."""
         return None
+
+    def starts_beyond(self, point: int) -> int:
+        """The least start such that all instances that start there or later end after `point`."""
+        raise NotImplementedError(f"{type(self).__name__} knows no edges without events")
 
     def ends_at(self, times: np.ndarray, since: int) -> tuple[np.ndarray, np.ndarray] | None:
         """The least and the greatest end of the instances that hold each of some times.
@@ -93,7 +155,7 @@ class Window:
 def ends_where(
     held: np.ndarray, least: np.ndarray, greatest: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What `ends_at` returns, for times that some instance holds and times that none does."""
+    """The ends that `ends_at` returns, where some times are held and others are not."""
     return np.where(held, least, INFINITY), np.where(held, greatest, BEGINNING)
 
 
@@ -166,13 +228,13 @@ def check_condition(kind: str, when: object) -> None:
 
 
 def condition_name(when: Condition) -> str:
-    """What a condition is called in the name of a window; empty for a lambda."""
+    """The name of a condition in the name of a window; empty for a lambda."""
     name = when if isinstance(when, str) else getattr(when, "__name__", type(when).__name__)
     return "" if name == "<lambda>" else name
 
 
 def holds(when: Condition, event: Mapping[str, Any]) -> bool:
-    """Whether a condition is true for an event; null is not true.
+    """Return whether a condition is true for an event; null is not true.
 
     >>> holds("flag", {"flag": True}), holds("flag", {"flag": None})
     (True, False)

@@ -8,6 +8,8 @@ import numpy as np
 
 from slicewise.errors import WindowError
 from slicewise.windows.base import (
+    EdgeRule,
+    Traits,
     Window,
     check_axis,
     check_lengths,
@@ -65,8 +67,13 @@ class Cumulate(Window):
         return self.periods.times_within(low, high)
 
     @property
-    def timed(self) -> bool:
-        return self.axis is None
+    def traits(self) -> Traits:
+        return Traits(
+            context="free",
+            measure="time" if self.axis is None else "column",
+            axis=self.axis,
+            overlap=self.length / self.every,
+        )
 
     @property
     def time_fields(self) -> tuple[str, ...]:
@@ -83,6 +90,21 @@ class Cumulate(Window):
             origin=self.origin,
             unit=self.unit,
         )
+
+    def all_edges(self) -> EdgeRule:
+        if self.length % self.every == 0:
+            return EdgeRule(frozenset([(self.every, self.origin % self.every)]))
+        # Its growth starts again with every `length`: each step is a progression.
+        offsets = np.arange(0, self.length, self.every).tolist()
+        return EdgeRule(frozenset((self.length, (self.origin + n) % self.length) for n in offsets))
+
+    def begin_edges(self) -> EdgeRule:
+        return self.periods.begin_edges()
+
+    def starts_beyond(self, point: int) -> int:
+        # The shortest instance of a period ends first.
+        passed = (point - self.origin - self.every) // self.length
+        return int(self.origin + (passed + 1) * self.length)
 
     @property
     def steps(self) -> int:

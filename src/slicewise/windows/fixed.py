@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slicewise.windows.base import (
+    EdgeRule,
+    Traits,
     Window,
     check_axis,
     check_lengths,
@@ -53,12 +55,23 @@ class Fixed(Window):
         return first, high if self.end <= high else min(high, int(self.start) - 1)
 
     @property
-    def timed(self) -> bool:
-        return self.axis is None
+    def traits(self) -> Traits:
+        return Traits(
+            context="free",
+            measure="time" if self.axis is None else "column",
+            axis=self.axis,
+            disjoint=True,
+        )
 
     @property
     def time_fields(self) -> tuple[str, ...]:
         return ("start", "length") if self.axis is None else ()
+
+    def all_edges(self) -> EdgeRule:
+        return EdgeRule(singles=frozenset([self.start, self.end]))
+
+    def starts_beyond(self, point: int) -> int:
+        return int(self.start if self.end > point else self.end)
 
     @property
     def end(self) -> int | float:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slicewise.windows.base import (
+    EdgeRule,
+    Traits,
     Window,
     check_axis,
     check_lengths,
@@ -58,8 +60,14 @@ class Periodic(Window):
         return () if self.axis is None else (self.axis,)
 
     @property
-    def timed(self) -> bool:
-        return self.axis is None
+    def traits(self) -> Traits:
+        return Traits(
+            context="free",
+            measure="time" if self.axis is None else "column",
+            axis=self.axis,
+            disjoint=self.every >= self.length,
+            overlap=self.length / self.every,
+        )
 
     @property
     def time_fields(self) -> tuple[str, ...]:
@@ -76,6 +84,20 @@ class Periodic(Window):
         before = -int((self.origin - low) // self.every) - 1  # the last that starts before `low`
         after = int((high - self.origin - self.length) // self.every) + 1  # ends after `high`
         return max(low, int(self.end(before))), min(high, int(self.start(after)) - 1)
+
+    def all_edges(self) -> EdgeRule:
+        ends = (self.every, (self.origin + self.length) % self.every)
+        return EdgeRule(self.begin_edges().progressions | {ends})
+
+    def begin_edges(self) -> EdgeRule:
+        return EdgeRule(frozenset([(self.every, self.origin % self.every)]))
+
+    def as_periodic(self) -> Periodic:
+        return self
+
+    def starts_beyond(self, point: int) -> int:
+        passed = (point - self.origin - self.length) // self.every
+        return int(self.origin + (passed + 1) * self.every)
 
     def start(self, k: int) -> int | float:
         """Where instance `k` starts."""

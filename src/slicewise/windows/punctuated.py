@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from slicewise.windows.base import Condition, Window, check_condition, check_name
+from slicewise.windows.base import Condition, Traits, Window, check_condition, check_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,10 @@ class Punctuated(Window):
     def __post_init__(self) -> None:
         check_name(self.name)
         check_condition("a punctuated window", self.when)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(condition=self.when)
 
     @property
     def reads(self) -> tuple[str, ...] | None:

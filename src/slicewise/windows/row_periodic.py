@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_lengths, check_name
+from slicewise.windows.base import EdgeRule, Traits, Window, check_lengths, check_name
+from slicewise.windows.periodic import Periodic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,17 @@ class RowPeriodic(Window):
         check_lengths("a window of rows", whole=True, length=self.length, every=self.every)
 
     @property
-    def timed(self) -> bool:
-        return False
+    def traits(self) -> Traits:
+        return Traits(measure="rows", counts_rows=True, length_in_rows=True)
+
+    def as_periodic(self) -> Periodic:
+        return Periodic(name=self.name, length=self.length, every=self.every)
+
+    def all_edges(self) -> EdgeRule:
+        return self.as_periodic().all_edges()
+
+    def begin_edges(self) -> EdgeRule:
+        return self.as_periodic().begin_edges()
 
     def instances_at(self, position: int) -> list[tuple[int, int]]:
         """Bounds of the instances that hold the event at `position`, oldest first."""

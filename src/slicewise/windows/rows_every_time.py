@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_lengths, check_name, check_point, check_unit
+from slicewise.windows.base import (
+    Traits,
+    Window,
+    check_lengths,
+    check_name,
+    check_point,
+    check_unit,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,10 @@ class RowsEveryTime(Window):
         check_lengths("a window of rows every time step", whole=True, every=self.every)
         check_point("a window of rows every time step", "origin", self.origin, whole=True)
         check_unit("a window of rows every time step", self.unit)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(context="forward aware", counts_rows=True, length_in_rows=True)
 
     @property
     def time_fields(self) -> tuple[str, ...]:

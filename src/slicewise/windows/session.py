@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_lengths, check_name, check_unit
+from slicewise.windows.base import Traits, Window, check_lengths, check_name, check_unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +43,15 @@ class Session(Window):
         return ("gap", "max_length")
 
     @property
-    def joins_within(self) -> int | None:
+    def traits(self) -> Traits:
         # Where sessions of a greatest length are cut depends on all the rows before.
-        return self.gap if self.max_length is None else None
+        return Traits(gap=self.gap if self.max_length is None else None)
 
     def times_within(self, low: int, high: int) -> tuple[int, int]:
         return low, high - (self.gap if self.max_length is None else min(self.gap, self.max_length))
 
     def joins(self, first: int, last: int, t: int) -> bool:
-        """Whether an event at `t >= last` belongs to the session from `first` to `last`."""
+        """Return whether an event at `t >= last` belongs to the session from `first` to `last`."""
         return t - last <= self.gap and (self.max_length is None or t - first < self.max_length)
 
     def end(self, first: int, last: int) -> int:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slicewise.windows.base import Condition, Window, check_condition, check_lengths, check_name
+from slicewise.windows.base import (
+    Condition,
+    Traits,
+    Window,
+    check_condition,
+    check_lengths,
+    check_name,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +38,10 @@ class Threshold(Window):
         check_name(self.name)
         check_condition("a threshold window", self.when)
         check_lengths("a threshold window", whole=True, min_rows=self.min_rows)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(condition=self.when)
 
     @property
     def reads(self) -> tuple[str, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Window, check_lengths, check_name, check_unit
+from slicewise.windows.base import Traits, Window, check_lengths, check_name, check_unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,10 @@ class TimeEveryRows(Window):
         check_lengths("a window of time every n rows", whole=True, length=self.length)
         check_lengths("a window of time every n rows", whole=True, every=self.every)
         check_unit("a window of time every n rows", self.unit)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(counts_rows=True, takes_ties=True)
 
     @property
     def time_fields(self) -> tuple[str, ...]:

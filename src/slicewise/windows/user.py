@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from slicewise.errors import WindowError
 from slicewise.names import snake_case
-from slicewise.windows.base import Window
+from slicewise.windows.base import Traits, Window
 
 
 class UserWindow(Window):
@@ -42,6 +42,10 @@ class UserWindow(Window):
             cls.name = snake_case(cls.__name__)
 
     @property
+    def traits(self) -> Traits:
+        return Traits(user_defined=True)
+
+    @property
     def reads(self) -> tuple[str, ...] | None:
         return None
 
@@ -57,7 +61,7 @@ class UserWindow(Window):
         return copy.deepcopy(self)
 
     def step(self, time: int, event: Mapping[str, Any], open_now: int) -> tuple[int, int]:
-        """What `on_event` returns, checked: `open_now` instances are open before the event."""
+        """Return what `on_event` does, checked: `open_now` instances are open before the event."""
         answer = self.on_event(time, event)
         try:
             begins, ends = (operator.index(count) for count in answer)

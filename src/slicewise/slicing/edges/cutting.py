@@ -18,47 +18,28 @@ from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.edges.partials import Technique, cutting
 from slicewise.slicing.locate.by_time import Edges, bounds_of
 from slicewise.slicing.store.runs import Runs, join_places
-from slicewise.windows import Cumulate, Periodic, RowPeriodic
-
-# With more keys than this, slices become one only now and then: each key has to be looked at.
-MANY_KEYS = 1024
+from slicewise.windows import Window
 
 
-def cut_by(windows: Sequence[Any], technique: Technique, dtype: str = "i8") -> Edges:
+def cut_by(windows: Sequence[Window], technique: Technique, dtype: str = "i8") -> Edges:
     """The edges at which slices of these windows are cut."""
     if technique != "panes":
-        return Edges([_as_periodic(window) for window in windows], dtype)
-    periodic = [w for w in windows if isinstance(w, Periodic | RowPeriodic)]
-    others = [w for w in windows if not isinstance(w, Periodic | RowPeriodic)]
+        return Edges(windows, dtype)
+    periodic = [w for w in windows if w.as_periodic() is not None]
+    others = [w for w in windows if w.as_periodic() is None]
     return Edges([*(cutting(periodic, technique) if periodic else ()), *others], dtype)
 
 
-def kept_by(windows: Sequence[Any], technique: Technique, edges: Edges) -> Edges | None:
+def kept_by(windows: Sequence[Window], technique: Technique, edges: Edges) -> Edges | None:
     """The edges at which Cutty keeps slices apart, if those are fewer than `edges`."""
-    plain = all(getattr(w, "every", 0) and w.length % w.every == 0 for w in windows)
-    if technique != "cutty" or (plain and not any(isinstance(w, Cumulate) for w in windows)):
+    if technique != "cutty" or all(w.all_edges() == w.begin_edges() for w in windows):
         return None
-    begins = Edges([_begins(_as_periodic(window)) for window in windows], edges.steps.dtype.str)
+    begins = Edges.of_begins(windows, edges.steps.dtype.str)
     same = all(
         np.array_equal(getattr(begins, name), getattr(edges, name))
         for name in ("steps", "phases", "singles")
     )
     return None if same else begins
-
-
-def _as_periodic(window: Any) -> Any:
-    if isinstance(window, RowPeriodic):
-        return Periodic(name=window.name, length=window.length, every=window.every)
-    return window
-
-
-def _begins(window: Any) -> Any:
-    """A window whose edges are the begins of this one."""
-    if isinstance(window, Periodic | Cumulate):
-        step = window.length if isinstance(window, Cumulate) else window.every
-        begin = window.origin
-        return Periodic(name=window.name, axis=window.axis, length=step, every=step, origin=begin)
-    return window
 
 
 def fuse_ends(
@@ -70,19 +51,9 @@ def fuse_ends(
     `touched` gets the least measure of each key that this changes.
     """
     older, newer = np.empty(runs.live, np.int64), np.empty(runs.live, np.int64)
-    count = run(fuse_places)(
-        _bounds(edges),
-        _bounds(begins),
-        low,
-        high,
-        runs.keys,
-        (runs.offset, runs.size),
-        (runs.start, runs.stop, runs.slot),
-        (runs.first, runs.last, runs.rows),
-        touched,
-        older,
-        newer,
-    )
+    pairs = (older, newer)
+    edges_of_both = (_bounds(edges), _bounds(begins))
+    count = run(fuse_places)(*edges_of_both, low, high, runs.keys, runs.arrays, touched, pairs)
     return older[:count], newer[:count]
 
 
@@ -92,20 +63,10 @@ def _bounds(edges: Edges) -> tuple[np.ndarray, ...]:
 
 @kernel
 def fuse_places(
-    edges: Any,
-    begins: Any,
-    low: Any,
-    highs: Any,
-    keys: int,
-    index: Any,
-    pool: Any,
-    cells: Any,
-    touched: Any,
-    older: Any,
-    newer: Any,
+    edges: Any, begins: Any, low: Any, highs: Any, keys: int, runs: Any, touched: Any, pairs: Any
 ) -> int:
-    offset, size = index
-    start, stop, slot = pool
+    """Join neighbours in the runs, as `fuse_ends` says; returns how many pairs became one."""
+    offset, size, start, stop, slot = runs.offset, runs.size, runs.start, runs.stop, runs.slot
     count = 0
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
@@ -118,7 +79,7 @@ def fuse_places(
         next_begin = bounds_of(start[w], begins)[1]
         for i in range(w + 1, z):
             if start[i] <= high and start[i] < next_begin:
-                count = join_places(code, w, i, pool, cells, touched, older, newer, count)
+                count = join_places(code, w, i, runs, touched, pairs, count)
                 continue
             if start[w] <= high:
                 stop[w] = max(stop[w], min(next_begin, beyond))

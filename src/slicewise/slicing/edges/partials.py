@@ -26,7 +26,7 @@ import numpy as np
 
 from slicewise.errors import WindowError
 from slicewise.slicing.locate.by_time import Edges
-from slicewise.windows import Periodic, RowPeriodic, Window
+from slicewise.windows import Periodic, Window
 
 Technique = Literal["cutty", "panes", "pairs", "pairs+"]
 TECHNIQUES: tuple[str, ...] = get_args(Technique)
@@ -53,7 +53,7 @@ def cutting(windows: Sequence[Window], technique: Technique = "cutty") -> list[P
     given = [_periodic(window) for window in windows]
     if not given:
         raise WindowError("Partial aggregation needs at least one window; given: none.")
-    if len({(type(window), getattr(window, "axis", None)) for window in windows}) > 1:
+    if len({(window.traits.measure, window.traits.axis) for window in windows}) > 1:
         raise WindowError(
             "Partials are shared among windows of one measure: time, rows, or one column. "
             f"Given: {', '.join(window.name for window in windows)}. Plan them apart."
@@ -69,16 +69,15 @@ def cutting(windows: Sequence[Window], technique: Technique = "cutty") -> list[P
 
 
 def _periodic(window: Window) -> Periodic:
-    if isinstance(window, RowPeriodic):
-        return Periodic(name=window.name, length=window.length, every=window.every)
-    if not isinstance(window, Periodic) or not all(
-        isinstance(n, int) for n in (window.length, window.every, window.origin)
+    periodic = window.as_periodic()
+    if periodic is None or not all(
+        isinstance(n, int) for n in (periodic.length, periodic.every, periodic.origin)
     ):
         raise WindowError(
             "Partials are planned for tumbling and sliding windows with lengths in whole numbers; "
             f"given: {window!r}."
         )
-    return window
+    return periodic
 
 
 def _with(window: Periodic, length: int | float) -> Periodic:
@@ -107,7 +106,7 @@ class PartialPlan:
 
     @property
     def eager(self) -> bool:
-        """Whether the technique keeps a tree over its partials."""
+        """Return whether the technique keeps a tree over its partials."""
         return self.technique in ("cutty", "pairs+")
 
     @cached_property

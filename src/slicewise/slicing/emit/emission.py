@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.columns import Column
 from slicewise.slicing.emit.log import Changes
 from slicewise.slicing.families.triggers import Instances
 
 if TYPE_CHECKING:
-    from slicewise.slicing.families.group import SliceGroup
-
-
-PIECE = 1 << 18  # results that are sorted at a time
+    from slicewise.slicing.groups.group import SliceGroup
 
 
 @dataclass(slots=True)
@@ -39,10 +37,11 @@ class Result:
 
 def in_pieces(results: list[Result], key: Callable[[Result], Any]) -> list[Result]:
     """The results sorted by `key`; Ctrl-C is heard every so many of them."""
-    if len(results) <= PIECE:
+    piece = tuning.active().results_sorted
+    if len(results) <= piece:
         return sorted(results, key=key)
-    begins = range(0, len(results), PIECE)
-    return list(merge(*(sorted(results[at : at + PIECE], key=key) for at in begins), key=key))
+    begins = range(0, len(results), piece)
+    return list(merge(*(sorted(results[at : at + piece], key=key) for at in begins), key=key))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

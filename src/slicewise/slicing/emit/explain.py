@@ -9,12 +9,11 @@ import numpy as np
 
 from slicewise.slicing.arrangement import group_of
 from slicewise.slicing.edges.partials import Technique
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.ingest.measures import has_fractions
-from slicewise.windows import Session
 
 if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
@@ -54,8 +53,8 @@ def _groups(op: Operator) -> list[str]:
 
 
 def _gaps_and_edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
-    gaps = [p.window.gap for p in windows if isinstance(p.window, Session)]
-    free = [p for p in windows if not isinstance(p.window, Session)]
+    gaps = [gap for p in windows if (gap := p.window.traits.gap) is not None]
+    free = [p for p in windows if p.window.traits.context_free]
     parts = [f"where events are more than {min(gaps)} apart"] if gaps else []
     parts += [f"at {_edges(free, technique)}"] if free else []
     return " and ".join(parts)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.families.triggers import Instances
 
@@ -29,8 +30,6 @@ FIELDS = (
     "retracted",
 )
 WINDOW, KEY, START, END, CLOSE, ROWS, FIRST, LAST, REVISION, RETRACTED = range(len(FIELDS))
-
-PRUNED_AT_LEAST = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +54,7 @@ class EmissionLog:
 
     def __init__(self) -> None:
         self.size = 0
-        self.pruned_at = PRUNED_AT_LEAST
+        self.pruned_at = tuning.active().prune_at_least
         self._entries = np.zeros((len(FIELDS), 16), np.int64)
         self._link = np.zeros(16, np.int64)
         self._heads = np.full(16, -1, np.int64)
@@ -137,7 +136,7 @@ class EmissionLog:
             close = entries[CLOSE][mine].view(of_keys.dtype)
             keep[mine] = close > of_keys[entries[KEY][mine]]
         self.load(entries[:, keep])
-        self.pruned_at = max(PRUNED_AT_LEAST, 2 * self.size)
+        self.pruned_at = max(tuning.active().prune_at_least, 2 * self.size)
 
     def forget(self, window: int) -> None:
         """Forget all instances of a window."""

@@ -173,7 +173,7 @@ def position_type(windows: Iterable[Window], types: Mapping[str, pa.DataType]) -
     """The type of the bounds of windows over rows and advancing columns."""
     import pyarrow as pa
 
-    axes = [(window, getattr(window, "axis", None)) for window in windows]
+    axes = [(window, window.traits.axis) for window in windows]
     over = [(window, axis) for window, axis in axes if axis is not None and axis in types]
     fractions = any(measure_dtype(types[axis], [window]) == "f8" for window, axis in over)
     return pa.float64() if fractions else pa.int64()

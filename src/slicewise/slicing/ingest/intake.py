@@ -14,9 +14,9 @@ from slicewise.limits import INFINITY
 from slicewise.names import missed_name
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.buffer import Batch, events_of
-from slicewise.slicing.families.group import SliceGroup
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.parting import part
+from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.parting import part
 from slicewise.slicing.ingest.events import Columns, check_same_times, fitted
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import check_window_columns
@@ -90,7 +90,9 @@ def _bound(op: Operator, types: dict[str, pa.DataType]) -> list[Bound]:
     import pyarrow as pa
 
     return [
-        a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+        op.errors.applied(
+            a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
+        )
         for a in op.aggs
     ]
 
@@ -124,9 +126,9 @@ def marks_of(
     marks: dict[int, np.ndarray] = {}
     events: np.ndarray | None = None
     for entry in op._facts.conditions:
-        window = entry.window
-        if isinstance(window.when, str):
-            column = columns[window.when]
+        when = entry.window.traits.condition
+        if isinstance(when, str):
+            column = columns[when]
             mark = column.values.astype(np.bool_)
             marks[entry.number] = mark if column.valid is None else mark & column.valid
             continue
@@ -134,7 +136,7 @@ def marks_of(
         mark = np.zeros(columns.rows, np.bool_)
         for row, event in enumerate(events):
             try:
-                mark[row] = holds(window.when, event)
+                mark[row] = holds(when, event)
             except Exception:
                 usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
                 usable[row] = False

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import ColumnTypeError
-from slicewise.windows import Cumulate, Fixed, Periodic, Punctuated, Threshold, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,15 +24,16 @@ def check_window_columns(windows: Iterable[Window], type_of: Callable[[str], pa.
     import pyarrow as pa
 
     for window in windows:
-        if isinstance(window, Periodic | Cumulate | Fixed) and window.axis is not None:
-            axis, kind = window.axis, type_of(window.axis)
+        axis, when = window.traits.axis, window.traits.condition
+        if axis is not None:
+            kind = type_of(axis)
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or _unknown(kind)):
                 raise ColumnTypeError(
                     f"A window over a column needs integers or floats; {axis!r}, which "
                     f"{window.name!r} is over, holds {kind}. Cast it first, for example to float64."
                 )
-        if isinstance(window, Punctuated | Threshold) and isinstance(window.when, str):
-            when, kind = window.when, type_of(window.when)
+        if isinstance(when, str):
+            kind = type_of(when)
             if not (pa.types.is_boolean(kind) or _unknown(kind)):
                 raise ColumnTypeError(
                     f"A condition is a boolean column, and null is false; {when!r}, the condition "
@@ -42,7 +43,7 @@ def check_window_columns(windows: Iterable[Window], type_of: Callable[[str], pa.
 
 
 def has_fractions(window: Window) -> bool:
-    """Whether a bound of a window may be no whole number.
+    """Return whether a bound of a window may be no whole number.
 
     >>> import slicewise as sw
     >>> has_fractions(sw.tumbling(sw.units(2.5, on="km"))), has_fractions(sw.tumbling(5))
@@ -52,7 +53,7 @@ def has_fractions(window: Window) -> bool:
 
 
 def adds_exactly(window: Window) -> bool:
-    """Whether multiples of a window's bounds are floats, so that all its edges are told exactly.
+    """Return whether multiples of a window's bounds are floats, so that its edges are exact.
 
     >>> import slicewise as sw
     >>> [adds_exactly(sw.tumbling(sw.units(n, on="km"))) for n in (5, 0.25, 0.1)]

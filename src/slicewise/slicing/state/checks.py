@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slicewise.arrays.keys import Keys
-    from slicewise.slicing.families.group import SliceGroup
     from slicewise.slicing.families.user_rows import UserRows
+    from slicewise.slicing.groups.group import SliceGroup
+    from slicewise.slicing.store.runs import Runs
+    from slicewise.slicing.store.saving import Layout
 
 WINDOWS = 1 << 20  # so many windows an operator may have had
 
@@ -164,26 +166,24 @@ def exactly(values: np.ndarray, count: int, what: str, dtype: Any = np.int64) ->
     return values
 
 
-def check_slices(group: SliceGroup, count: int, keys: int, reach: float) -> None:
-    """Refuse runs whose slices are not in order, or further off than `reach`."""
-    runs = group.runs
+def check_slices(runs: Runs, count: int, keys: int, layout: Layout) -> None:
+    """Refuse runs whose slices are not in order, or further off than any."""
     start, stop = runs.start[:count], runs.stop[:count]
-    require(bool((np.abs(start) < reach).all()), "slices begin beyond all times")  # NaN too
+    require(bool((np.abs(start) < layout.reach).all()), "slices begin beyond all times")  # NaN too
     require(_rise(start[:-1], start[1:], runs.size[:keys]), "slices are not in order")
-    good = group.keeps_rows or bool(((stop >= start) & (stop <= INFINITY)).all())
+    good = layout.rows or bool(((stop >= start) & (stop <= INFINITY)).all())
     require(good, "slices end before they begin")
     base, rows = runs.base[:keys], runs.rows[:count]
     good = base.min(initial=0) >= 0 and base.max(initial=0) < REACH
     require(good and rows.min(initial=0) >= 0, "it counts fewer rows than none")
 
 
-def check_times(group: SliceGroup, count: int, keys: int, *, ordered: bool) -> None:
-    """Refuse slices whose first and last events are at no times; `ordered` ones do not overlap."""
-    runs = group.runs
+def check_times(runs: Runs, count: int, keys: int, layout: Layout) -> None:
+    """Refuse slices whose first and last events are at no times, or overlap."""
     first, last = runs.first[:count], runs.last[:count]
     near = (first > -REACH) & (last < REACH) & (first <= last)
     require(bool(near.all()), "slices have events at no time")
-    good = not ordered or _rise(last[:-1], first[1:], runs.size[:keys])
+    good = not layout.ordered or _rise(last[:-1], first[1:], runs.size[:keys])
     require(good, "events are not in order")
 
 

@@ -32,7 +32,7 @@ def window_described(window: Window) -> Described:
     >>> window_described(sw.session(5))
     {'kind': 'Session', 'name': 'session_5', 'gap': 5, 'max_length': None, 'unit': None}
     """
-    if isinstance(window, UserWindow):
+    if window.traits.user_defined:
         return {"kind": "user", "name": window.name} | _own(window)
     assert dataclasses.is_dataclass(window)
     described: Described = {"kind": type(window).__name__}
@@ -257,13 +257,13 @@ def _remade(
 def modules_of(windows: Iterable[Window], aggs: Iterable[Aggregate]) -> frozenset[str]:
     """The modules of one's own windows and aggregates, in which classes of states may be."""
     known = _built_in()
-    own: list[Any] = [window for window in windows if isinstance(window, UserWindow)]
+    own: list[Any] = [window for window in windows if window.traits.user_defined]
     own += [aggregate for aggregate in aggs if known.get(aggregate.name) is not type(aggregate)]
     return frozenset(type(one).__module__ for one in own)
 
 
 def same_window(before: Described, now: Described) -> bool:
-    """Whether a window is the one that was described."""
+    """Return whether a window is the one that was described."""
     return not _differing(before, now)
 
 

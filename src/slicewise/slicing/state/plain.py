@@ -22,9 +22,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from slicewise.aggregates.forgiving import FAILED, Failed
 from slicewise.aggregates.lists import Rope
 from slicewise.aggregates.multiset import Multiset
+from slicewise.aggregates.policy import FAILED, Failed
 
 Node = dict[str, Any]
 

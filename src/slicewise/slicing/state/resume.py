@@ -13,21 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from slicewise.aggregates.base import Component, place_of
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.families.group import WindowEntry
+from slicewise.slicing.groups.group import WindowEntry
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.blob import BlobReader
 from slicewise.slicing.state.checks import check_header, reading
 from slicewise.slicing.state.describe import modules_of, same_window, window_described
 from slicewise.slicing.state.snapshot import (
     COUNTERS,
-    _component_said,
     _get_progress,
-    _get_states,
     _get_track,
     _get_types,
     _place_said,
@@ -35,7 +30,6 @@ from slicewise.slicing.state.snapshot import (
     get_events,
     say_times,
 )
-from slicewise.slicing.store.states import Store, fill_identity
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -132,42 +126,7 @@ def _get_tracks(op: Operator, source: BlobReader) -> None:
                 "the aggregates whose order of events matters as they were, or begin anew."
             )
 
-        def get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
-            _get_store(store, node, count, source, since)
-
-        _get_track(group, node, len(op._keys), source, get_store)
-
-
-def _get_store(store: Store, node: Any, count: int, source: BlobReader, since: int) -> None:
-    """The states of components that the snapshot knows; the others have seen no event."""
-    store.combines = node["combines"]
-    saved = node["components"]
-    wanted = dict.fromkeys(c for bound in store.bounds for c in bound.components)
-    found = {component: _find(component, saved) for component in wanted}
-    new = {small for c in wanted if not found[c] for small, _ in c.provides}
-    old = {small for c in wanted if found[c] for small, _ in c.provides}
-    # One that is known is not read from one that is not.
-    store.components = [c for c in wanted if c not in old and not (c in new and found[c] is None)]
-    store.states = [None] * len(store.components)
-    unknown = set()
-    for number, component in enumerate(store.components):
-        place = found[component]
-        if place is None:
-            unknown.add(number)
-            states = store.states[number] = component.algebra.new(store.runs.slots)
-            every = np.arange(store.runs.slots, dtype=np.int64)
-            fill_identity.specialise(component.algebra)(states, every)
-        else:
-            _get_states(store, number, saved[place[0]], count, source, place[1])
-    known_since = {int(number): time for number, time in node["since"].items()}
-    outputs = dict(enumerate(node["outputs"]))
-    store.since = {}
-    for number, bound in enumerate(store.bounds):
-        if any(place_of(c, store.components)[0] in unknown for c in bound.components):
-            store.since[number] = since
-        for before, time in known_since.items():
-            if outputs.get(before) == bound.aggregate.output:
-                store.since[number] = max(store.since.get(number, time), time)
+        _get_track(group, node, len(op._keys), source, since)
 
 
 def _share_since(op: Operator) -> None:
@@ -177,22 +136,3 @@ def _share_since(op: Operator) -> None:
     shared = {n: max(store.since.get(n, BEGINNING) for store in stores) for n in numbers}
     for store in stores:
         store.since = dict(shared)
-
-
-def _find(component: Component, saved: list[Any]) -> tuple[int, list[int] | None] | None:
-    """Which of the saved components has the states of this one, and in which fields if not all."""
-    said = _component_said(component)
-    for number, node in enumerate(saved):
-        if all(node[name] == said[name] for name in said):
-            return number, None
-        if node["algebra"] == said["algebra"] and node["inputs"] == said["inputs"]:
-            raise SnapshotError(
-                f"The states of {said['algebra']} were {' '.join(node['dtypes'])} and are now "
-                f"{' '.join(said['dtypes'])}: its code or the types of its columns have changed. "
-                "Give the aggregate another name to begin anew with it, or go on with the old code."
-            )
-    for number, node in enumerate(saved):
-        for small, fields in node["provides"]:
-            if all(small[name] == said[name] for name in said) and node["fields"] is not None:
-                return number, fields
-    return None

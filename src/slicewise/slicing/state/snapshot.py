@@ -10,25 +10,23 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, Component
+from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
-from slicewise.limits import BEGINNING, INFINITY, REACH
+from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.emit.log import CLOSE, END, FIELDS, KEY, START, WINDOW, EmissionLog
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
-from slicewise.slicing.families.parting import prune_kept
 from slicewise.slicing.families.user_rows import Progress, UserRows
 from slicewise.slicing.forgetting import codes_of, live_keys, look_again
+from slicewise.slicing.groups.group import RowGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
+from slicewise.slicing.groups.parting import prune_kept
 from slicewise.slicing.ingest.intake import bind_to
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.checks import (
@@ -37,16 +35,13 @@ from slicewise.slicing.state.checks import (
     check_key_types,
     check_keys,
     check_seen,
-    check_slices,
     check_time_type,
-    check_times,
     check_users,
     check_zones,
     codes,
     exactly,
     reading,
     require,
-    sizes,
 )
 from slicewise.slicing.state.describe import (
     aggregate_described,
@@ -59,9 +54,8 @@ from slicewise.slicing.state.describe import (
 from slicewise.slicing.state.plain import pack, unpack
 from slicewise.slicing.state.waiting_blob import get_waiting, put_waiting
 from slicewise.slicing.store.runs import of_keys
-from slicewise.slicing.store.states import ROWS, Store
 from slicewise.spans import Duration
-from slicewise.windows import RowsEveryTime, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -195,7 +189,8 @@ def say_times(op: Operator, header: dict[str, Any]) -> None:
         return
     entries = op._log.entries.copy()
     for group in op._groups.values():
-        numbers = [p.number for p in group.windows if isinstance(p.window, RowsEveryTime)]
+        aware = [p for p in group.windows if p.window.traits.context == "forward aware"]
+        numbers = [entry.number for entry in aware]
         mine = np.flatnonzero(np.isin(entries[WINDOW], numbers))
         if len(mine):
             entries[START, mine] = group.times_at(entries[KEY, mine], entries[START, mine])
@@ -361,25 +356,11 @@ def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> Emiss
 def _put_track(group: SliceGroup, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
     """The slices of a slice group, in the order of its runs, without what was free between them."""
     runs = group.runs
-    size, base = of_keys(runs.size, live), of_keys(runs.base, live)
-    places = runs.places(live[live < runs.keys])
-    slots = runs.slot[places]
-    start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
-    timed = group.keeps_rows
-    asks = type(group) is not GridGroup  # when the first and last event of a slice were
+    slots = runs.slots_of(live)
     node = {
         "kind": group.kind,
-        "size": out.put(size),
-        "base": out.put(base),
-        "start": out.put(start),
-        # Near to each other, and so short as distances. Rows have no stop.
-        "stop": None if timed else out.put(_apart(runs.stop[places], start)),
-        "first": out.put(_apart(first, start)) if asks else None,
-        "last": out.put(last - first) if asks else None,
-        "rows": out.put(runs.rows[slots]),
-        "arrival": out.put(runs.arrival[slots]) if timed else None,
+        **group.store.dump(out, live, codes, group.layout),
         "evict_at": group.evict_at,
-        "store": _put_store(group.store, slots, out),
     }
     ties = group.tie_order.table(slots)
     if ties is not None:
@@ -397,21 +378,12 @@ def _put_track(group: SliceGroup, live: np.ndarray, codes: np.ndarray, out: Blob
     return node
 
 
-def _apart(values: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Distances from `start`, where they are exact."""
-    return values - start if start.dtype.kind == "i" else values
-
-
-def _together(values: np.ndarray, start: np.ndarray) -> np.ndarray:
-    return values + start if start.dtype.kind == "i" else values
-
-
 def _get_track(
     group: SliceGroup,
     node: Any,
     keys: int,
     source: BlobReader,
-    get_store: Callable[[Store, Any, int, BlobReader], None] | None = None,
+    since: int | None = None,
 ) -> None:
     if node["kind"] != group.kind:
         raise SnapshotError(
@@ -421,14 +393,9 @@ def _get_track(
     if isinstance(group, MeasureGroup):
         kind = source.get(node["settled"]).dtype
         group.keep_as(kind, rows=node["arrival"] is not None)
-    runs = group.runs
-    count = source.count(node["start"][1])
-    runs.lay_out(sizes(source.get(node["size"]), keys, count))
-    runs.base[:keys] = exactly(source.get(node["base"]), keys, "keys")
-    _get_slices(group, node, count, keys, source)
+    group.store.load(node, keys, source, group.layout, since)
+    runs, count = group.runs, group.live
     group.evict_at = node["evict_at"]
-    (get_store or _get_store)(group.store, node["store"], count, source)
-    group.store.set_eager(eager=group.store.tree is not None)
     if "ties" in node:
         group.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(group, MeasureGroup):
@@ -465,118 +432,10 @@ def _get_marks(place: Any, count: int, slots: int, source: BlobReader) -> np.nda
     return _padded(exactly(source.get(place), count, "marks", np.bool_), slots)
 
 
-def _get_slices(group: SliceGroup, node: Any, count: int, keys: int, source: BlobReader) -> None:
-    runs = group.runs
-    kind = runs.start.dtype
-    start = exactly(source.get(node["start"]), count, "slices", kind)
-    runs.start[:count] = runs.stop[:count] = start
-    if node["stop"] is not None:
-        stop = exactly(source.get(node["stop"]), count, "slices", kind)
-        runs.stop[:count] = _together(stop, start)
-    if node["first"] is not None:
-        first = _together(exactly(source.get(node["first"]), count, "slices"), start)
-        last = first + exactly(source.get(node["last"]), count, "slices")
-        runs.first[:count], runs.last[:count] = first, last
-    runs.rows[:count] = exactly(source.get(node["rows"]), count, "slices")
-    if node["arrival"] is not None:
-        runs.arrival[:count] = exactly(source.get(node["arrival"]), count, "slices")
-    require((node["stop"] is None) == group.keeps_rows, "rows and slices are taken for each other")
-    reach = group.reach if isinstance(group, MeasureGroup) else REACH
-    check_slices(group, count, keys, reach)
-    if type(group) is not GridGroup:
-        require(node["first"] is not None, "slices have events at no time")
-        check_times(group, count, keys, ordered=isinstance(group, OrderedGroup))
-
-
 def _padded(values: np.ndarray, size: int) -> np.ndarray:
     padded = np.zeros(size, values.dtype)
     padded[: len(values)] = values
     return padded
-
-
-def _objects(values: list[Any], size: int) -> np.ndarray:
-    # From a generator, because numpy would take tuples of one length for a table.
-    return np.fromiter(chain(values, repeat(None, size - len(values))), object, size)
-
-
-# States.
-
-
-def _put_store(store: Store, slots: np.ndarray, out: BlobWriter) -> Any:
-    components: list[Any] = []
-    for component, states in zip(store.components, store.states, strict=True):
-        node = _component_said(component)
-        node["provides"] = [
-            [_component_said(small), list(fields)] for small, fields in component.provides
-        ]
-        if states is None:
-            node["fields"] = None
-        elif component.algebra.compiled:
-            node["fields"] = [out.put(array[slots]) for array in states]
-        else:
-            node["objects"] = pack(states[0][slots].tolist(), out)
-        components.append(node)
-    return {
-        "combines": store.combines,
-        "components": components,
-        "since": {str(number): since for number, since in store.since.items()},
-        "outputs": [bound.aggregate.output for bound in store.bounds],
-    }
-
-
-def _component_said(component: Component) -> dict[str, Any]:
-    """What tells components apart."""
-    return {
-        "algebra": component.algebra.name,
-        "dtypes": list(component.algebra.dtypes),
-        "inputs": [[item.column, item.part] for item in component.inputs],
-    }
-
-
-def _get_store(store: Store, node: Any, count: int, source: BlobReader) -> None:
-    store.combines = node["combines"]
-    store.since = {int(number): since for number, since in node["since"].items()}
-    codes(np.array([*store.since], np.int64), len(store.bounds), "aggregates that begin later")
-    kept, wanted = node["components"], store.components
-    before = [(one["algebra"], one["dtypes"]) for one in kept]
-    now = [(c.algebra.name, list(c.algebra.dtypes)) for c in wanted]
-    if before != now:
-        raise SnapshotError(
-            f"The states of the snapshot are {_states_in_words(before)}, and these aggregates keep "
-            f"{_states_in_words(now)}. Their code has changed since: restore with the code that "
-            "wrote the snapshot."
-        )
-    for number, one in enumerate(kept):
-        _get_states(store, number, one, count, source)
-
-
-def _get_states(
-    store: Store,
-    number: int,
-    node: Any,
-    count: int,
-    source: BlobReader,
-    chosen: Sequence[int] | None = None,
-) -> None:
-    """The states of a component, or those of one that it provides in the `chosen` fields."""
-    algebra = store.components[number].algebra
-    if "objects" in node:
-        objects = unpack(node["objects"], source)
-        require(len(objects) == count and not algebra.compiled, "states are not those of slices")
-        store.states[number] = (_objects(objects, store.runs.slots),)
-    elif node["fields"] is None:
-        require(not count or algebra == ROWS.algebra, "slices have no states")
-    else:
-        fields = [node["fields"][k] for k in chosen] if chosen is not None else node["fields"]
-        require(algebra.compiled, "states are not those of slices")
-        states = algebra.new(store.runs.slots)
-        for array, place in zip(states, fields, strict=True):
-            array[:count] = exactly(source.get(place), count, "states", array.dtype)
-        store.states[number] = states
-
-
-def _states_in_words(states: Sequence[tuple[str, list[str]]]) -> str:
-    return ", ".join(f"{name} ({' '.join(dtypes)})" for name, dtypes in states) or "none"
 
 
 # Windows of one's own.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import States
 from slicewise.arrays.grouping import room
 from slicewise.arrays.searches import first_at_least
@@ -21,12 +22,7 @@ from slicewise.limits import INSTANCES_OF_A_CALL
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free
 from slicewise.slicing.store.bands import Bands
-from slicewise.slicing.store.states import Store
-
-# Bands are added anew for each end; where that takes more combines than this for each result,
-# as with long windows that slide by little and close many at once, slices are read by key.
-COMBINES_PER_ROW = 16
-BLOCK = 1 << 13  # keys that are looked at together
+from slicewise.slicing.store.key_major import KeyMajorStore
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +69,9 @@ class Work:
         return self.lists, self.upto, self.first_list, self.first_instance
 
 
-def close(bands: Bands, free: FreeWindows, kept: Store, low: Any, high: Any) -> Blocks | None:
+def close(
+    bands: Bands, free: FreeWindows, kept: KeyMajorStore, low: Any, high: Any
+) -> Blocks | None:
     """All instances that close in `(low, high]`; `None` if they are better merged key by key.
 
     `kept` has the aggregates.
@@ -89,8 +87,12 @@ def close(bands: Bands, free: FreeWindows, kept: Store, low: Any, high: Any) -> 
     longest = np.append(found.right[1:] != found.right[:-1], True)[: len(found)]
     if most.sum() > INSTANCES_OF_A_CALL:
         return None  # key by key they are counted
-    if longest.sum() > 1 and inside[longest].sum() > COMBINES_PER_ROW * most.sum():
+    if (
+        longest.sum() > 1
+        and inside[longest].sum() > tuning.active().combines_per_result * most.sum()
+    ):
         return None
+    tuning.took("bands closed")
     work = Work.of(bands, found)
     counts = [
         S is None and kept.counted(component)
@@ -126,7 +128,7 @@ def _rows(
     rows = bands.borrow("rows", room, np.int64) if counted else None
     sizes = np.zeros(len(most), np.int64)
     pool = bands.pool
-    total = np.zeros(BLOCK, np.int64 if counted else np.uint8)
+    total = np.zeros(tuning.active().keys_closed, np.int64 if counted else np.uint8)
     given = (pool.codes, pool.rows if counted else None, work.arrays(), begins)
     run(merge_rows)(*given, total, codes, rows, sizes)
     ends = np.cumsum(sizes)
@@ -144,14 +146,15 @@ def _states(
 ) -> list[States]:
     """The states of all instances, for each component."""
     found: list[States] = []
+    block = tuning.active().keys_closed
     for component, S in zip(bands.components, bands.pool.states, strict=True):
         if S is None:
             found.append((rows,))
             continue
         out = tuple(room(len(codes), dtype) for dtype in component.algebra.dtypes)
-        spare = component.algebra.new(BLOCK)
+        spare = component.algebra.new(block)
         merge_blocks.specialise(component.algebra)(
-            S, bands.pool.codes, work.arrays(), BLOCK, spare, codes, sizes, out
+            S, bands.pool.codes, work.arrays(), block, spare, codes, sizes, out
         )
         found.append(out)
     return found

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Component, States, read, taken
 from slicewise.codegen.kernel import run
 from slicewise.columns import Column
@@ -31,22 +32,11 @@ from slicewise.slicing.store.band_kernels import (
     number_slots,
     pack,
 )
+from slicewise.slicing.store.base import Refused
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import (
-    ROWS,
-    Refused,
-    Store,
-    add_apart,
-    add_events,
-    fill_identity,
-)
-
-MOST_AT_ONCE = 1 << 18  # events that are put in order together
-BAND_BITS = 12  # no more bands than this in one go
-# A band costs some microseconds whatever it holds, so there must not be many with little in them.
-FEW_BANDS, FULL_BAND = 64, 64
-# Slices are counted, not sorted, where there are at most so many places for each event.
-PLACES_PER_EVENT = 2
+from slicewise.slicing.store.saving import ROWS
+from slicewise.slicing.store.states import add_apart, add_events, fill_identity
 
 Range = tuple[int, int]
 
@@ -143,7 +133,10 @@ class Bands:
     @property
     def sparse(self) -> bool:
         """Whether there are many bands with few slices each."""
-        return self.count > FEW_BANDS and self.live < FULL_BAND * self.count
+        return (
+            self.count > tuning.active().few_bands
+            and self.live < tuning.active().full_band * self.count
+        )
 
     def borrow(self, name: str, size: int, dtype: Any) -> np.ndarray:
         """An array for the time of one call: fresh memory would cost page faults."""
@@ -164,6 +157,7 @@ class Bands:
         columns: Mapping[str, Column],
     ) -> int:
         """Add events to their slices; how many were added before bands became too many."""
+        tuning.took("bands")
         size = len(times)
         inputs: list[Any] = []
         for number, component in enumerate(self.components):
@@ -174,10 +168,11 @@ class Bands:
                 None if self.pool.states[number] is None else read(component, columns, size)
             )
         bounds = bounds_for(edges, reach, size)
-        if size <= MOST_AT_ONCE:
+        most = tuning.active().events_banded
+        if size <= most:
             return size if self._add(bounds, times, keys, wanted, inputs, 0) else 0
-        for begin in range(0, size, MOST_AT_ONCE):
-            rows = slice(begin, min(begin + MOST_AT_ONCE, size))
+        for begin in range(0, size, most):
+            rows = slice(begin, min(begin + most, size))
             some = None if wanted is None else wanted[rows]
             part = [None if g is None else _part_of(g, rows) for g in inputs]
             if not self._add(bounds, times[rows], keys[rows], some, part, begin):
@@ -205,7 +200,7 @@ class Bands:
         slots = self.borrow("slots", size, np.int64)
         ends = np.zeros(count, np.int64)
         out = (top, slots, pool.codes, pool.rows, ends)
-        if count * self.keys <= PLACES_PER_EVENT * size:
+        if count * self.keys <= tuning.active().places_per_event * size:
             table = np.zeros(count * self.keys, np.int32)
             run(count_slots)(of_each, places, keys, self.keys, table, *out)
         else:
@@ -242,7 +237,9 @@ class Bands:
         `None` when there are too many of them.
         """
         before = self.count
-        room = min(before + max(FEW_BANDS, len(times) // FULL_BAND), 1 << BAND_BITS)
+        limits = tuning.active()
+        more = max(limits.few_bands, len(times) // limits.full_band)
+        room = min(before + more, limits.most_bands)
         if before >= room:
             return None
         starts, stops = np.empty(room, self.starts.dtype), np.empty(room, self.stops.dtype)
@@ -264,15 +261,16 @@ class Bands:
         for component, given, S in zip(self.components, inputs, self.pool.states, strict=True):
             if given is None or S is None:
                 continue
-            fill_identity.specialise(component.algebra)(S, born)
+            algebra = component.algebra.raising
+            fill_identity.specialise(algebra)(S, born)
             try:
-                add_events.specialise(component.algebra)(*given, slots, S)
+                add_events.specialise(algebra)(*given, slots, S)
             except Exception:
                 if component not in self.own:
                     raise
                 X, valid = given
-                fill_identity.specialise(component.algebra)(S, born)
-                self.refused |= add_apart(component.algebra, X, valid, slots, S, first)
+                fill_identity.specialise(algebra)(S, born)
+                self.refused |= add_apart(algebra, X, valid, slots, S, first)
 
     def _settle(self, ranges: list[Range], most: int = 2) -> None:
         """Merge the last lists as long as they are not much smaller than those before them."""
@@ -351,7 +349,7 @@ class Bands:
     # From runs and back.
 
     @staticmethod
-    def of_runs(runs: Runs, kept: Store) -> Bands:
+    def of_runs(runs: Runs, kept: KeyMajorStore) -> Bands:
         """The slices of runs, by time."""
         bands = Bands(kept.components, runs.start.dtype, kept.own)
         bands.keys = runs.keys
@@ -379,7 +377,7 @@ class Bands:
             bands.lists[number[begin]].append((begin, end))
         return bands
 
-    def fill_runs(self, runs: Runs, kept: Store) -> None:
+    def fill_runs(self, runs: Runs, kept: KeyMajorStore) -> None:
         """Give the slices to empty runs and their store, by key."""
         pool = self.pool
         size = np.zeros(self.keys, np.int64)

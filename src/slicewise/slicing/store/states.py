@@ -1,311 +1,25 @@
-"""The aggregate store: states of slices by slot, and the merging of slices into windows.
+"""Kernels over the states of slices: events into states, states into states, ranges of them.
 
-States live in flat arrays, one per field of each component. Counts of columns that have never had
-a null are the rows of the slice and take no room of their own until the first null comes.
+States live in flat arrays, one per field of each component, by slot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Bound, Component, States, read, share, states_of, taken
-from slicewise.aggregates.forgiving import forgiven
+from slicewise.aggregates.base import States
 from slicewise.codegen.kernel import OPEN, kernel
-from slicewise.codegen.methods import is_own
 from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
-from slicewise.codegen.tally import tallied
-from slicewise.columns import Column
-from slicewise.mergers.base import FlatMerger, arrays_for
-from slicewise.slicing.locate.by_time import Sliced
-from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.tree import Tree
+from slicewise.slicing.store.base import Refused
 
-ROWS = parts.rows()
-Refused = dict[int, Exception]  # rows of events that raised an error, with the error
 LONG = 64  # events in a range that is worth to be halved
 
 
-class Store:
-    """The states of the slices of one set of runs."""
-
-    def __init__(
-        self,
-        bounds: Sequence[Bound],
-        runs: Runs,
-        merger: type[FlatMerger] | None = None,
-        *,
-        eager: bool = False,
-    ) -> None:
-        self.bounds = list(bounds)
-        self.runs = runs
-        self.merger = merger
-        self.tree = Tree(runs) if eager else None
-        self.components = share(bounds)
-        self.own = own_of(bounds)  # components of the user's own, which may raise errors
-        self.states: list[States | None] = [None] * len(self.components)
-        self.combines = 0
-        # Aggregates, by number, that know events from a time on, and not those before it.
-        self.since: dict[int, int] = {}
-
-    def add(self, sliced: Sliced, columns: Mapping[str, Column]) -> Refused:
-        """Add the events of a batch to their slices, then fuse the slices that became one.
-
-        Events that an aggregate of the user's own raises an error for are left out of its states;
-        returns their rows.
-        """
-        older, newer = sliced.merged
-        events = sliced.events
-        refused: Refused = {}
-        for number, component in enumerate(self.components):
-            algebra = component.algebra
-            if algebra == ROWS.algebra and self.states[number] is None:
-                valid = taken(component, columns)
-                if valid is not None:
-                    self.states[number] = (self._parted(sliced, valid),)
-                continue
-            X, valid = read(component, columns, events)
-            S = self._room(number, component)
-            if len(sliced.born):
-                fill_identity.specialise(algebra)(S, sliced.born)
-            if component in self.own:
-                refused |= _add_own(algebra, X, valid, sliced, S)
-            elif sliced.begins is None:
-                add_events.specialise(algebra)(X, valid, sliced.slots, S)
-            else:
-                add_ranges.specialise(algebra)(X, valid, sliced.slots, sliced.begins, S)
-            if len(older):
-                fuse.specialise(algebra)(S, older, newer)
-        self.combines += events - len(sliced.born) + len(older)
-        return refused
-
-    def _parted(self, sliced: Sliced, valid: np.ndarray) -> np.ndarray:
-        """The rows of slices less the nulls of this batch, the first that has any."""
-        nulls = np.zeros(self.runs.slots, np.int64)
-        slots = sliced.slot_of_each()[~valid]
-        np.add.at(nulls, slots[slots >= 0], 1)
-        for older, newer in zip(*sliced.merged, strict=True):
-            nulls[older] += nulls[newer]
-        return self.runs.rows - nulls
-
-    def rebind(self, bounds: Sequence[Bound]) -> None:
-        """Take over other components; those that are new have seen no event that leaves a trace."""
-        known = dict(zip(self.components, self.states, strict=True))
-        before = {
-            new: old
-            for one, other in zip(self.bounds, bounds, strict=True)
-            for old, new in zip(one.components, other.components, strict=False)
-        }
-        self.set_eager(eager=self.tree is not None)
-        self.bounds, self.components, self.own = list(bounds), share(bounds), own_of(bounds)
-        self.states = [None] * len(self.components)
-        for number, component in enumerate(self.components):
-            older = known.get(before.get(component, component))
-            if component in known:
-                self.states[number] = known[component]
-            elif component.take_over is not None and older is not None:
-                self.states[number] = component.take_over(older)
-            else:
-                S = self._room(number, component)
-                every = np.arange(self.runs.slots, dtype=np.int64)
-                fill_identity.specialise(component.algebra)(S, every)
-
-    def fuse(self, older: np.ndarray, newer: np.ndarray) -> None:
-        """Merge slots pair by pair, in order; none, if an aggregate of the user's own cannot."""
-        if not len(older):
-            return
-        known = [S for S in self.states if S is not None]
-        undoing = [_undoing(S, older) for S in known] if self.own else []
-        try:
-            for component, S in zip(self.components, self.states, strict=True):
-                if S is not None:
-                    fuse.specialise(component.algebra)(S, older, newer)
-        except Exception:
-            for undo in undoing:
-                undo()
-            raise
-        self.combines += len(older)
-
-    def touched(self) -> np.ndarray | None:
-        """The least measure of each key that the tree does not know yet, if there is a tree."""
-        return None if self.tree is None else self.tree.least()
-
-    def touch(self, at: np.ndarray, keys: np.ndarray | None) -> None:
-        """Take note of the measures of events that were added; no `keys` stand for one key."""
-        if self.tree is not None:
-            self.tree.touch(at, keys)
-
-    def set_eager(self, *, eager: bool) -> None:
-        """Keep trees over the slices, or do not; those that were kept are made anew."""
-        self.tree = Tree(self.runs) if eager else None
-
-    def copied(self, runs: Runs) -> Store:
-        """The same states for runs that are a copy of this store's; it has combined nothing yet."""
-        other = copy(self)
-        other.runs, other.combines, other.since = runs, 0, dict(self.since)
-        other.states = [
-            None if S is None else tuple(array.copy() for array in S) for S in self.states
-        ]
-        other.set_eager(eager=self.tree is not None)
-        return other
-
-    def _room(self, number: int, component: Component) -> States:
-        states = self.states[number]
-        size = self.runs.slots
-        if states is None:
-            states = component.algebra.new(size)
-        elif len(states[0]) < size:
-            fresh = component.algebra.new(size)
-            for new, old in zip(fresh, states, strict=True):
-                new[: len(old)] = old
-            states = fresh
-        self.states[number] = states
-        return states
-
-    def merge(
-        self, left: np.ndarray, right: np.ndarray, keys: np.ndarray | None = None
-    ) -> list[States]:
-        """The states of each component over ranges of places `[left, right)` of the runs.
-
-        Ranges that follow each other with bounds that never fall share their work. With an eager
-        store the `keys` that they belong to are needed.
-        """
-        if self.tree is not None and keys is not None:
-            try:
-                return self._ask(self.tree, keys, left, right)
-            except BaseException:
-                self.set_eager(eager=True)  # what is renewed in part is made anew
-                raise
-        longest = int((right - left).max()) if len(left) else 0
-        rows: States | None = None
-        merged = []
-        for component, states in zip(self.components, self.states, strict=True):
-            if states is not None:
-                merged.append(self._merge(component.algebra, states, left, right, longest))
-                continue
-            # Every count without a null is that of the rows.
-            if rows is None:
-                rows = self._merge(ROWS.algebra, (self.runs.rows,), left, right, longest)
-            merged.append(rows)
-        return merged
-
-    def _ask(
-        self, tree: Tree, keys: np.ndarray, left: np.ndarray, right: np.ndarray
-    ) -> list[States]:
-        first = tree.settle()
-        rows: States | None = None
-        merged: list[States] = []
-        for number, (component, states) in enumerate(
-            zip(self.components, self.states, strict=True)
-        ):
-            if states is None and rows is not None:
-                merged.append(rows)
-                continue
-            place = -1 if states is None else number
-            S = (self.runs.rows,) if states is None else states
-            self.combines += tree.renew(place, component.algebra, S, first)
-            found, combines = tree.ask(place, component.algebra, keys, left, right)
-            self.combines += combines
-            merged.append(found)
-            rows = found if states is None else rows
-        return merged
-
-    def _merge(
-        self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray, longest: int
-    ) -> States:
-        out: States = algebra.new(len(left))
-        if self.merger is not None and longest:
-            p, M = arrays_for(self.merger, algebra, longest)
-            counting = tuple(map(tallied, self.merger.kernels_for(algebra)))
-            ranges = merge_ranges_with.specialise(algebra, counting)
-            ranges(S, self.runs.slot, left, right, p, M, out)
-            self.combines += int(p[-1])
-            return out
-        spare = algebra.new(longest + 1)
-        ranges = merge_ranges.specialise(algebra)
-        self.combines += int(ranges(S, self.runs.slot, left, right, spare, out))
-        return out
-
-    def extend(
-        self, states: Sequence[States], rows: np.ndarray, left: np.ndarray, right: np.ndarray
-    ) -> None:
-        """Combine the states of further ranges into those of `rows`, one after the other."""
-        for component, S, more in zip(
-            self.components, states, self.merge(left, right), strict=True
-        ):
-            extend.specialise(component.algebra)(S, rows, more)
-        self.combines += len(rows)
-
-    def rows(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """How many rows there are in ranges of places."""
-        longest = int((right - left).max()) if len(left) else 0
-        return self._merge(ROWS.algebra, (self.runs.rows,), left, right, longest)[0]
-
-    def lower(self, states: Sequence[States]) -> list[Column]:
-        """The results of every aggregate, given the merged states of every component."""
-        return [
-            self._lowered(bound, [states_of(c, self.components, states) for c in bound.components])
-            for bound in self.bounds
-        ]
-
-    def counted(self, component: Component) -> bool:
-        """Whether results need the numbers of a count, and not only whether they are positive."""
-        return any(
-            component in bound.components[1 if bound.if_any else 0 :] for bound in self.bounds
-        )
-
-    def _lowered(self, bound: Bound, states: Sequence[States]) -> Column:
-        try:
-            return bound.lower(states)
-        except Exception:
-            counted = forgiven()
-            if counted is None:
-                raise
-        import pyarrow as pa
-
-        values = []
-        for row in range(len(states[0][0])):
-            try:
-                alone = [tuple(array[row : row + 1] for array in S) for S in states]
-                values += bound.lower(alone).tolist()
-            except Exception:
-                counted.count += 1
-                values.append(None)
-        kind = bound.lower([c.algebra.new(0) for c in bound.components]).type
-        return Column.from_arrow(pa.array(values, None if pa.types.is_null(kind) else kind))
-
-    def forget(self, slots: np.ndarray) -> None:
-        """Let go of objects in slots that are no longer used."""
-        for component, states in zip(self.components, self.states, strict=True):
-            if states is not None and not component.algebra.compiled:
-                states[0][slots] = None
-
-
-def own_of(bounds: Sequence[Bound]) -> set[Component]:
-    """The components of aggregates of the user's own, which may raise errors."""
-    return {c for bound in bounds if is_own(bound.aggregate) for c in bound.components}
-
-
-def _add_own(
-    algebra: Any, X: States, valid: np.ndarray | None, sliced: Sliced, S: States
-) -> Refused:
-    """Add the events of a batch, but for those that raise an error: they are returned."""
-    if sliced.begins is not None:
-        undo = _undoing(S, sliced.slots)
-        try:
-            add_ranges.specialise(algebra)(X, valid, sliced.slots, sliced.begins, S)
-            return {}
-        except Exception:
-            undo()
-    return add_apart(algebra, X, valid, sliced.slot_of_each(), S)
-
-
-def _undoing(S: States, slots: np.ndarray) -> Callable[[], None]:
-    """Gives the states of these slots, as they are now, back to them."""
+def undo_of(S: States, slots: np.ndarray) -> Callable[[], None]:
+    """Return a closure that gives these slots back the states that they have now."""
     chosen: Any = slots if len(slots) < len(S[0]) else slice(None)  # whichever is less to keep
     before = [array[chosen].copy() for array in S]
 
@@ -323,7 +37,7 @@ def add_apart(
 
     Where one does the events are halved, and each half begins from the states before it.
     """
-    undo = _undoing(S, slots)
+    undo = undo_of(S, slots)
     try:
         add_events.specialise(algebra)(X, valid, slots, S)
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from slicewise import tuning
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, place_of
 from slicewise.aggregates.extremes import largest, smallest
@@ -13,14 +14,11 @@ from slicewise.slicing.ingest.reach import reach_of
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.spark.batch.states import SLICE, key_names, state_names
 from slicewise.spark.frames import Frame, col, microseconds, within_reach
-from slicewise.windows import Fixed, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-
-# An expression with more progressions of edges than this is slower than Python.
-PROGRESSIONS = 32
 
 
 def fields(
@@ -91,8 +89,8 @@ def result(bound: Bound, kept: Sequence[Component]) -> Column | None:
 
 def few_edges(windows: Sequence[Window]) -> bool:
     """Whether the edges of these windows make a short expression."""
-    edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
-    return len(edges.steps) + len(edges.singles) <= PROGRESSIONS
+    edges = Edges(windows)
+    return len(edges.steps) + len(edges.singles) <= tuning.active().native_progressions
 
 
 def slices(
@@ -119,7 +117,7 @@ def slices(
     sliced = chosen.where(F.col(at).isNotNull()).select(
         *columns, slice_start(F.col(at), windows).alias(SLICE)
     )
-    if all(isinstance(window, Fixed) for window in windows):
+    if not any(window.all_edges().progressions for window in windows):
         sliced = sliced.where(F.col(SLICE).isNotNull())  # an event outside of all has no slice
     keys = [frame.at(name).alias(key) for name, key in zip(by, key_names(by), strict=True)]
     return sliced.groupBy(*keys, F.col(SLICE)).agg(*aggregates)
@@ -132,9 +130,10 @@ def slice_start(time: Column, windows: Sequence[Window]) -> Column:
     """
     from pyspark.sql import functions as F
 
-    edges = Edges(windows)  # type: ignore[arg-type]  # context-free ones
-    steps, phases = edges.steps[:PROGRESSIONS].tolist(), edges.phases[:PROGRESSIONS].tolist()
-    singles = edges.singles[: PROGRESSIONS - len(steps)].tolist()
+    edges = Edges(windows)
+    most = tuning.active().native_progressions
+    steps, phases = edges.steps[:most].tolist(), edges.phases[:most].tolist()
+    singles = edges.singles[: most - len(steps)].tolist()
     found = [
         time - F.pmod(time - F.lit(phase), F.lit(step).cast("bigint"))
         for step, phase in zip(steps, phases, strict=True)

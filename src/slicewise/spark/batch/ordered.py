@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.grouping import encode
 from slicewise.limits import INFINITY
 from slicewise.slicing.guard import changing
@@ -21,14 +22,10 @@ from slicewise.spark.blame import Traced
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query
 from slicewise.spark.workers import in_worker
-from slicewise.windows import Cumulate, Periodic, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# About how many results one step may make before they are handed on.
-RESULTS = 1 << 22
-FEWEST = 1 << 10
 
 
 class KeyOrdered(Operator):
@@ -122,6 +119,7 @@ class FeedOrdered:
 
 
 def rows_at_once(windows: tuple[Window, ...]) -> int:
-    """How many rows to take at a time, so that they make about `RESULTS` results at most."""
-    overlap = sum(w.length / w.every for w in windows if isinstance(w, Periodic | Cumulate))
-    return int(max(FEWEST, RESULTS / max(overlap, 1.0)))
+    """How many rows to take at a time, so that they make few enough results."""
+    overlap = sum(window.traits.overlap for window in windows)
+    limits = tuning.active()
+    return int(max(limits.ordered_rows, limits.ordered_results / max(overlap, 1.0)))

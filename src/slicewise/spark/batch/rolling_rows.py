@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.grouping import encode
 from slicewise.columns import Column
 from slicewise.frames.trailing import rolling_columns
 from slicewise.spans import Rows, Span
 from slicewise.spark.blame import blaming
-from slicewise.spark.frames import ROWS_OUT, fit, joined, unused
+from slicewise.spark.frames import fit, joined, unused
 from slicewise.spark.query import Query
 from slicewise.spark.workers import in_worker
 from slicewise.times import times_of
@@ -133,7 +134,7 @@ class Partition:
         made = pa.Table.from_arrays([*table.columns, *new], schema=schema)
         if not own.all():
             made = made.filter(pa.array(own))
-        yield from made.to_batches(max_chunksize=ROWS_OUT)
+        yield from made.to_batches(max_chunksize=tuning.active().rows_out)
 
 
 class SortedRows:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.families.triggers import PERIODIC, FreeWindows, bounds_at, first_after
 from slicewise.slicing.store.runs import Runs
 from slicewise.spark.frames import col, fit
-from slicewise.windows import Periodic, Window
+from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,8 +33,6 @@ PLACE, VALUE = "__place", "__value"
 
 # Spark holds all results of a series at a time.
 LONGEST = 512
-# Each event makes a series of at least as many results as instances hold it.
-SHORTEST = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,10 +132,10 @@ def pay(windows: Sequence[Window], schema: StructType, results: Sequence[str]) -
     """Whether series serve, and cost less than rows."""
     from pyspark.sql.types import LongType, NumericType, TimestampType
 
-    overlaps = [w.length / w.every for w in windows if isinstance(w, Periodic)]
+    overlaps = [w.traits.overlap for w in windows if w.as_periodic() is not None]
     return (
         len(overlaps) == len(windows)
-        and sum(overlaps) >= SHORTEST * len(windows)
+        and sum(overlaps) >= tuning.active().series_overlap * len(windows)
         and isinstance(schema["start"].dataType, LongType | TimestampType)
         # Others may be long, and a series of them too long for a row.
         and all(isinstance(schema[name].dataType, NumericType) for name in results)

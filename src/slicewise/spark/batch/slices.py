@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, place_of, share
 from slicewise.arrays.grouping import encode
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.emit.output import key_columns
 from slicewise.slicing.families.triggers import FreeWindows, collect_free
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import ROWS, Store
+from slicewise.slicing.store.saving import ROWS
 from slicewise.spark.batch.ordered import KeyOrdered
 from slicewise.spark.batch.series import STEP, listed
 from slicewise.spark.batch.states import PART, SLICE, folded, packed, state_names, unpacked
@@ -35,12 +37,6 @@ from slicewise.spark.workers import in_worker
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Slices that a combiner keeps before it hands them on.
-KEPT = 1 << 17
-# Results that are made at a time: few enough to stay in a cache of the processor. Where states are
-# objects each may be a list of values.
-RESULTS = 1 << 17
-OBJECTS = 1 << 13
 # The columns of a result between its keys and its aggregates.
 HEAD = ("window", "start", "end")
 
@@ -64,7 +60,7 @@ class CombineSlices:
         for rows in joined(batches):
             fed = fed or Traced(self.query, KeyOrdered)
             fed.work(self.query.read(self.query.named(rows)), KeyOrdered.take)
-            if next(iter(fed.operator._groups.values())).live > KEPT:
+            if next(iter(fed.operator._groups.values())).live > tuning.active().combiner_slices:
                 yield from self._slices(fed.operator, part)
                 fed, part = None, part + 1
         if fed is not None:
@@ -124,7 +120,10 @@ class Merging:
         self.bounds: list[Bound] = self.query.bounds()
         self.components: list[Component] = share(self.bounds)
         compiled = all(component.algebra.compiled for component in self.components)
-        self.most = RESULTS if compiled else min(RESULTS, OBJECTS)  # results at a time
+        limits = tuning.active()
+        self.most = limits.merged_results  # results at a time
+        if not compiled:
+            self.most = min(self.most, limits.merged_objects)
         every = share(task.query.bounds())
         names = state_names(every)
         self.columns: list[list[str]] = []
@@ -282,7 +281,7 @@ class Slices:
         runs.start, runs.slot = at[starts], np.arange(len(starts))
         runs.rows = runs.rows[:0]  # none is known yet
         self.runs = runs
-        self.store = Store(merging.bounds, runs)
+        self.store = KeyMajorStore(merging.bounds, runs)
         for k, (component, names) in enumerate(
             zip(merging.components, merging.columns, strict=True)
         ):

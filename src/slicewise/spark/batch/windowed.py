@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from slicewise import tuning
 from slicewise.aggregates.base import Component, share
 from slicewise.slicing.ingest.reach import reach_of
-from slicewise.slicing.plan import context_free
 from slicewise.spark.asked import AskedWindows
 from slicewise.spark.batch import native, series
 from slicewise.spark.batch.ordered import FeedOrdered
@@ -35,7 +35,6 @@ from slicewise.spark.frames import (
 )
 from slicewise.spark.options import StreamOptions
 from slicewise.spark.sending import map_in_arrow
-from slicewise.windows import Fixed, Periodic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -66,7 +65,7 @@ class Windowed(AskedWindows):
         return [
             w.name
             for w in self.query.windows
-            if not context_free(w) or getattr(w, "axis", None) is not None
+            if not w.traits.context_free or w.traits.axis is not None
         ]
 
     @property
@@ -86,9 +85,7 @@ class Windowed(AskedWindows):
         if len(self.query.windows) > 1:
             return False
         (window,) = self.query.windows
-        return isinstance(window, Fixed) or (
-            isinstance(window, Periodic) and window.every >= window.length
-        )
+        return window.traits.disjoint
 
     @cached_property
     def finished(self) -> list[Column] | None:
@@ -96,10 +93,10 @@ class Windowed(AskedWindows):
         from pyspark.sql import functions as F
         from pyspark.sql.types import TimestampNTZType, TimestampType
 
-        window, kind = self.query.windows[0], self.schema["start"].dataType
+        window, kind = self.query.windows[0].as_periodic(), self.schema["start"].dataType
         if self.way != "native" or not self.apart or isinstance(kind, TimestampNTZType):
             return None
-        if not isinstance(window, Periodic) or window.every > window.length:
+        if window is None or window.every > window.length:
             return None  # some slices are in no window
         results = [native.result(bound, self.components) for bound in self.bounds]
         ends = [F.col(SLICE), F.col(SLICE) + F.lit(window.length).cast("bigint")]
@@ -149,6 +146,7 @@ class Windowed(AskedWindows):
             slices = together(slices, keys).sortWithinPartitions(*keys, *self._slice_order)
         found = map_in_arrow(slices, merge, schema)
         if packed:
+            tuning.took("series")
             found = series.taken_apart(found, self.travelling, results)
         return found.toDF(*self.schema.names)
 

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from slicewise import tuning
 from slicewise.errors import CapabilityError, MissingDependencyError, TargetError
 from slicewise.folding import REVISION, Layout, latest_rows
 from slicewise.spark.sinks.columns import changed_type, check_case
@@ -37,7 +38,6 @@ IDENTITY = "slicewise_instance"
 # PostgreSQL cuts names at so many bytes, and `_revisions` is appended to that of a table.
 LONGEST = 63
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,51}")
-ROWS = 10_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,9 +78,10 @@ class SqlUpsert(ABC):
         with self.transaction() as cursor:
             columns = self._prepare(cursor, layout, rows.schema)
             statement = self.statement(columns)
-            for begin in range(0, rows.num_rows, ROWS):
+            size = tuning.active().rows_sent
+            for begin in range(0, rows.num_rows, size):
                 cursor.executemany(
-                    statement, self._values(rows.slice(begin, ROWS), layout, columns)
+                    statement, self._values(rows.slice(begin, size), layout, columns)
                 )
 
     # --- SQL -----------------------------------------------------------------------------------

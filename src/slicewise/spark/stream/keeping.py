@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from slicewise import tuning
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.ingest.reach import EVER, Reach
@@ -32,8 +33,6 @@ RESULTS, DROPPED, METRICS, PARTLY = range(4)
 FORMAT = 1
 # What is said about a query beside what a restart may not change.
 UNFIXED = ("format", "schema", "late", "types", "metrics")
-# How many rows are packed together at most on the way out.
-ROWS_OUT = 1 << 17
 
 
 @dataclass
@@ -242,5 +241,6 @@ class Arrived:
 def pieces(tables: Any) -> Iterator[bytes]:
     """Tables as packed pieces of a bounded number of rows."""
     for table in tables:
-        for start in range(0, table.num_rows, ROWS_OUT):
-            yield to_bytes(table.slice(start, ROWS_OUT))
+        size = tuning.active().rows_packed
+        for start in range(0, table.num_rows, size):
+            yield to_bytes(table.slice(start, size))

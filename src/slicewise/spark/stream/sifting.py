@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.aggregates.base import Bound, read
+from slicewise.aggregates.own import is_own
 from slicewise.arrays.grouping import encode
-from slicewise.codegen.methods import is_own
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.store.states import add_events, fill_identity
 
@@ -79,6 +79,7 @@ def try_lifts(bounds: Sequence[Bound], events: pa.Table) -> None:
     for bound in bounds:
         for component in bound.components if is_own(bound.aggregate) else ():
             X, valid = read(component, columns, len(rows))
-            states = component.algebra.new(len(rows))
-            fill_identity.specialise(component.algebra)(states, rows)
-            add_events.specialise(component.algebra)(X, valid, rows, states)
+            algebra = component.algebra.raising
+            states = algebra.new(len(rows))
+            fill_identity.specialise(algebra)(states, rows)
+            add_events.specialise(algebra)(X, valid, rows, states)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slicewise.aggregates.forgiving import forgiving
+from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.slicing.ingest.reach import Reach, reach_of
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.resume import resume
@@ -49,7 +49,7 @@ class KeepWindows(Keeper):
     def _operator(self) -> Operator:
         self.query.bounds()  # teaches this process the definitions of user-defined aggregates
         query = self.query
-        return Operator(
+        operator = Operator(
             windows=query.windows,
             aggs=query.aggs,
             time=query.time,
@@ -60,6 +60,8 @@ class KeepWindows(Keeper):
             unit=query.unit,
             max_late=None,  # they are taken in every micro-batch
         )
+        operator.errors = ErrorPolicy(raises=False)
+        return operator
 
 
 class WindowsKept(Kept):
@@ -82,9 +84,8 @@ class WindowsKept(Kept):
             try_lifts(self.operator._bounds, table)
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
-        with forgiving() as forgiven:
-            table = self.operator.advance_arrow(watermark)
-        self.failed = forgiven.count
+        table = self.operator.advance_arrow(watermark)
+        self.failed = self.operator.errors.lost
         if table.num_rows:
             yield fitted(
                 dict(zip(table.column_names, table.columns, strict=True)), self.keeper.made

@@ -14,14 +14,15 @@ from slicewise.columns import Column
 from slicewise.limits import BEGINNING, INFINITY, REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import SliceGroup
 from slicewise.slicing.families.triggers import Instances, collect_free, keep_from, needed_from
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
 from slicewise.slicing.locate.by_row import slice_rows
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.store.runs import Runs, of_keys
+from slicewise.slicing.store.saving import Layout
 from slicewise.windows import Window
 
 EXACT = 2**53  # whole numbers up to here are floats
@@ -57,6 +58,10 @@ class MeasureGroup(GridGroup):
     @property
     def keeps_rows(self) -> bool:
         return self.rows
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(rows=self.rows, reach=self.reach)
 
     def cuts(self, window: Window) -> bool:
         """Whether edges of a window can be told exactly from what is kept."""
@@ -178,7 +183,7 @@ class MeasureGroup(GridGroup):
         if point >= INFINITY:
             return np.full(len(self.settled), INFINITY, self.settled.dtype)
         reached = self.settled.copy()
-        run(reach)(point, self.runs.keys, *self._index(), reached)
+        run(reach)(point, self.runs.keys, self.runs.arrays, reached)
         return reached
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
@@ -205,14 +210,13 @@ class MeasureGroup(GridGroup):
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
         least = run(needed_of_all)(self.free.arrays(), self.settled, self.runs.keys)
-        run(keep_from)(least, self.runs.keys, *self._index(), keep)
+        run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep
 
 
 @kernel
-def reach(point: int, keys: int, index: Any, pool: Any, reached: Any) -> None:
-    offset, size = index[0], index[1]
-    start, slot, first = pool[0], pool[1], pool[2]
+def reach(point: int, keys: int, runs: Any, reached: Any) -> None:
+    offset, size, start, slot, first = runs.offset, runs.size, runs.start, runs.slot, runs.first
     for code in range(keys):
         for place in range(offset[code] + size[code] - 1, offset[code] - 1, -1):
             if first[slot[place]] < point:

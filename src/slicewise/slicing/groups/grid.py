@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component
 from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
@@ -14,20 +15,16 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families.group import SliceGroup, WindowEntry
 from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free, keep_from
+from slicewise.slicing.groups.group import SliceGroup, WindowEntry
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.locate.time_cells import slice_alone
 from slicewise.slicing.store.band_closing import close
 from slicewise.slicing.store.bands import Bands
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.states import Store
-
-# Slices are kept by time with at least so many keys, and so many events in a batch; the more keys
-# there are, the fewer events it takes (measured).
-KEYS_BY_TIME, EVENTS_BY_TIME, KEYS_PER_EVENT = 256, 4096, 8
-MOVED_PER_EVENT = 1  # slices that are moved from keys to times for each new event
+from slicewise.slicing.store.saving import Layout
 
 
 class GridGroup(SliceGroup):
@@ -66,13 +63,13 @@ class GridGroup(SliceGroup):
         self._runs = runs
 
     @property
-    def store(self) -> Store:
+    def store(self) -> KeyMajorStore:
         """The states of the slices by key."""
         self._by_key()
         return self._store
 
     @store.setter
-    def store(self, store: Store) -> None:
+    def store(self, store: KeyMajorStore) -> None:
         self._store = store
 
     def _by_key(self, *, worse: bool = False) -> None:
@@ -92,12 +89,13 @@ class GridGroup(SliceGroup):
             return self.bands
         runs, store = self._runs, self._store
         self.fed += events
+        limits = tuning.active()
         if (
             not self.settled_only
-            or runs.keys < KEYS_BY_TIME
-            or events + runs.keys // KEYS_PER_EVENT < EVENTS_BY_TIME
+            or runs.keys < limits.keys_by_time
+            or events + runs.keys // limits.keys_per_event < limits.events_by_time
             # What there is has to be moved, which new events must make up for.
-            or MOVED_PER_EVENT * self.fed < self.reluctance * runs.live
+            or limits.moved_per_event * self.fed < self.reluctance * runs.live
             or store.tree is not None
             or store.merger is not None
             or store.since
@@ -120,6 +118,10 @@ class GridGroup(SliceGroup):
     @property
     def components(self) -> list[Component]:
         return self._store.components
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(times=False)
 
     @property
     def combines(self) -> int:
@@ -240,5 +242,5 @@ class GridGroup(SliceGroup):
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
         least = np.array([self.free.needed_from(point)])
-        run(keep_from)(least, self.runs.keys, *self._index(), keep)
+        run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep

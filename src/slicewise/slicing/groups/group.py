@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, reads
 from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
-from slicewise.slicing.edges.cutting import MANY_KEYS, cut_by, fuse_ends
+from slicewise.slicing.edges.cutting import cut_by, fuse_ends
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families import row_triggers as rows
@@ -45,8 +46,9 @@ from slicewise.slicing.locate.by_session import (
 )
 from slicewise.slicing.locate.by_time import Edges, Sliced
 from slicewise.slicing.locate.session_cells import slice_sessions_alone
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs, of_keys
-from slicewise.slicing.store.states import Store
+from slicewise.slicing.store.saving import Layout
 from slicewise.windows import (
     Cumulate,
     Fixed,
@@ -61,7 +63,6 @@ from slicewise.windows import (
     Window,
 )
 
-EVICT_AT_LEAST = 256
 FREE = (Periodic, Cumulate, Fixed)
 # Ties in time may give several instances of these the same bounds.
 DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
@@ -93,12 +94,12 @@ class SliceGroup(ABC):
         eager: bool = False,
     ) -> None:
         self.runs = Runs(dtype)
-        self.store = Store(bounds, self.runs, merger, eager=eager)
+        self.store = KeyMajorStore(bounds, self.runs, merger, eager=eager)
         self.windows: list[WindowEntry] = []
         self.technique: Technique = "cutty"
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
-        self.evict_at = EVICT_AT_LEAST
+        self.evict_at = tuning.active().evict_at_least
         self.tie_order = Ties(())
         # Events that an aggregate raised an error for, until they are handed out.
         self.refused: list[tuple[Batch, int, Exception]] = []
@@ -124,6 +125,11 @@ class SliceGroup(ABC):
         return False
 
     @property
+    def layout(self) -> Layout:
+        """What is known of each slice here."""
+        return Layout(rows=self.keeps_rows)
+
+    @property
     def combines(self) -> int:
         """How many states were combined so far."""
         return self.store.combines
@@ -136,7 +142,7 @@ class SliceGroup(ABC):
         found = by_ends(entry.window, late, entry.since)
         if found is not None:
             return found
-        gap = entry.window.joins_within
+        gap = entry.window.traits.gap
         if gap is not None:
             return by_sessions(gap, late, self.runs, entry.since)
         return too_late(late, entry.since)
@@ -261,7 +267,7 @@ class SliceGroup(ABC):
         freed = self.runs.evict(keep)
         if len(freed):
             self.store.forget(freed)
-        self.evict_at = 2 * self.runs.live + EVICT_AT_LEAST
+        self.evict_at = 2 * self.runs.live + tuning.active().evict_at_least
 
     def _drop(self, keys: np.ndarray, keep: np.ndarray) -> None:
         """Drop the places before `keep` of the runs of these keys."""
@@ -269,16 +275,11 @@ class SliceGroup(ABC):
         if len(freed):
             self.store.forget(freed)
 
-    def _index_of(self, keys: np.ndarray) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        """The same as `_index` for some keys, which are numbered anew."""
-        index, pool = self._index()
-        return tuple(array[keys] for array in index), pool
-
     def fuse(self, point: int, highs: np.ndarray, low: int) -> None:
         """Make one of slices that only ends of windows part, all of them complete at `point`."""
         if self.begins is None or point >= INFINITY:
             return
-        if self.runs.keys > MANY_KEYS and self.runs.live < self.evict_at:
+        if self.runs.keys > tuning.active().fuse_keys and self.runs.live < self.evict_at:
             return
         touched = self.store.touched()
 
@@ -314,13 +315,6 @@ class SliceGroup(ABC):
 
     def _keep(self) -> np.ndarray:
         return self.runs.offset + self.runs.size
-
-    def _index(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        runs = self.runs
-        return (
-            (runs.offset, runs.size, runs.base),
-            (runs.start, runs.slot, runs.first, runs.last),
-        )
 
 
 class SessionGroup(SliceGroup):
@@ -377,7 +371,7 @@ class SessionGroup(SliceGroup):
             self.add_in_order(Grouped.of(rest))
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        sessions = collect(list_sessions, self.runs, *self.arrays, keys, low, high)
+        sessions = collect(list_sessions, self.runs, self.arrays, keys, low, high)
         if not len(self.free.numbers):
             return sessions
         points = (np.array([low]), np.array([high]))
@@ -395,19 +389,19 @@ class SessionGroup(SliceGroup):
         if len(self.windows) > 1:
             return
         keep = self._keep()[keys]
-        run(keep_sessions)(self.widest, point, len(keys), *self._index_of(keys), keep)
+        run(keep_sessions)(self.widest, point, len(keys), self.runs.arrays_of(keys), keep)
         self._drop(keys, keep)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
-        run(keep_sessions)(self.widest, point, self.runs.keys, *self._index(), keep)
+        run(keep_sessions)(self.widest, point, self.runs.keys, self.runs.arrays, keep)
         if len(self.free.numbers):
             least = np.array([self.free.needed_from(point)])
-            run(keep_from)(least, self.runs.keys, *self._index(), keep)
+            run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep
 
     def evict(self, point: int) -> None:
-        due = self.runs.keys <= MANY_KEYS or self.runs.live >= self.evict_at
+        due = self.runs.keys <= tuning.active().fuse_keys or self.runs.live >= self.evict_at
         if due and point < INFINITY and (len(self.free.numbers) or not self.rule.fuses):
             self._make_one(lambda: self._fuse_past(self.free.needed_from(point)))
         super().evict(point)
@@ -420,12 +414,9 @@ class SessionGroup(SliceGroup):
             least,
             self.gap,
             runs.keys,
-            (runs.offset, runs.size, runs.room),
-            (runs.start, runs.stop, runs.slot),
-            (runs.first, runs.last, runs.rows),
+            runs.arrays,
             self.store.touched(),
-            older,
-            newer,
+            (older, newer),
         )
         return older[:count], newer[:count]
 
@@ -481,35 +472,34 @@ class RowGroup(SliceGroup):
             listing = self._calls(entry)
             if listing is not None:
                 item, arguments = listing[0], listing[1]
-                found.append(
-                    collect(item, self.runs, entry.number, *arguments, entry.since, keys, low, high)
-                )
+                window = (entry.number, *arguments, entry.since)
+                found.append(collect(item, self.runs, window, keys, low, high))
         return Instances.concatenate(found)
 
     def drop_closed(self, keys: np.ndarray, point: int) -> None:
         (entry, *others) = self.windows
-        if others or entry.window.joins_within is None:
+        if others or entry.window.traits.gap is None:
             return
         keep = self._keep()[keys]
         anchors = self._anchors(entry.number)
         known = anchors[keys]
-        limits = (entry.window.gap, INFINITY, known, point, len(keys))
-        run(rows.keep_bounded_sessions)(*limits, *self._index_of(keys), keep)
+        limits, some = (entry.window.gap, INFINITY, known), self.runs.arrays_of(keys)
+        run(rows.keep_bounded_sessions)(limits, point, len(keys), some, keep)
         anchors[keys] = known
         self._drop(keys, keep)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
-        index = self._index()
+        where = (self.runs.keys, self.runs.arrays, keep)
         if len(self.free.numbers):
             least = np.array([min(self.free.needed_from(point), point)])
-            run(keep_from)(least, self.runs.keys, *index, keep)
+            run(keep_from)(least, *where)
         for entry in self.windows:
             listing = self._calls(entry)
             if listing is not None:
                 _, arguments, item = listing
                 limits = self._without_limits(entry, arguments)
-                run(item)(*limits, point, self.runs.keys, *index, keep)
+                run(item)(limits, point, *where)
         return keep
 
     def _without_limits(self, entry: WindowEntry, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -543,6 +533,6 @@ class RowGroup(SliceGroup):
         if isinstance(window, Punctuated):
             return rows.list_punctuated, (self.marks[entry.number],), rows.keep_punctuated
         if isinstance(window, Threshold):
-            marked = (self.marks[entry.number], window.min_rows, self.runs.rows)
+            marked = (self.marks[entry.number], window.min_rows)
             return rows.list_threshold, marked, rows.keep_threshold
         return None
