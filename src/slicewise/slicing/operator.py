@@ -21,7 +21,7 @@ from slicewise.arrays.grouping import frozen
 from slicewise.arrays.keys import Keys
 from slicewise.columns import pylist
 from slicewise.errors import CapabilityError, OrderError, SpanError, WindowError
-from slicewise.limits import BEGINNING, INFINITY
+from slicewise.limits import BEGINNING, EVER, INFINITY
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.buffer import (
     BAD,
@@ -65,7 +65,7 @@ from slicewise.slicing.ingest.intake import (
     within_reach,
 )
 from slicewise.slicing.ingest.quarantine import MOST, Quarantine, checked_most
-from slicewise.slicing.ingest.reach import EVER, Reach, limits_of, reach_of
+from slicewise.slicing.ingest.reach import Reach, limits_of, reach_of
 from slicewise.slicing.ingest.refusing import hand_out_failed, refused_at_once
 from slicewise.slicing.plan import Plan, StoreKind, plan, settles
 from slicewise.slicing.settings import (
