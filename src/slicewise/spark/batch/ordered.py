@@ -18,9 +18,9 @@ from slicewise.arrays.grouping import encode
 from slicewise.limits import INFINITY
 from slicewise.slicing.guard import changing
 from slicewise.slicing.operator import Operator
+from slicewise.spark.blame import Traced
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query
-from slicewise.spark.stream.blame import Traced
 from slicewise.spark.workers import in_worker
 from slicewise.windows import Window
 

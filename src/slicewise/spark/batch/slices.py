@@ -27,10 +27,10 @@ from slicewise.slicing.store.runs import Runs
 from slicewise.slicing.store.saving import ROWS
 from slicewise.spark.batch.ordered import KeyOrdered
 from slicewise.spark.batch.series import STEP, listed
+from slicewise.spark.batch.states import PART, SLICE, folded, packed, state_names, unpacked
+from slicewise.spark.blame import Traced, blaming
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query, retyped
-from slicewise.spark.states import PART, SLICE, folded, packed, state_names, unpacked
-from slicewise.spark.stream.blame import Traced, blaming
 from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
