@@ -73,6 +73,7 @@ class Edges:
         return edges
 
     def use(self, rules: Sequence[EdgeRule], dtype: str) -> None:
+        """Take over the edges of these rules, each once."""
         progressions = {one for rule in rules for one in rule.progressions}
         singles = {one for rule in rules for one in rule.singles}
         kept = _fused(sorted(progressions))
