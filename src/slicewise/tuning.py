@@ -11,14 +11,31 @@ Tests set thresholds for a while, so that small inputs go the ways of large ones
 1
 >>> active().keys_by_time
 256
+
+Each fast way notes that it was taken, once per call, so that a test can tell (`paths_taken` of
+`slicewise.testing`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
+
+FastPath = Literal[
+    "bands",  # events were added to slices by time
+    "bands closed",  # instances came from slices by time
+    "cells",  # events of one key found their slices by a grid
+    "session cells",  # and those of sessions
+    "rounds",  # `rolling` went from round to round, keys side by side
+    "series",  # results travelled to Spark in series
+    "slide_together",  # `slide` read prefixes while they were in cache
+    "two threads",  # `slide` shared its work with a second thread
+    "text table",  # keys were looked up in a table of texts
+    "memory reuse",  # an array was made in the memory of a free one
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,3 +182,11 @@ def tuned(**changes: Any) -> Iterator[Tuning]:
         yield _active
     finally:
         _active = before
+
+
+taken: Counter[str] = Counter()
+
+
+def took(path: FastPath) -> None:
+    """Note that a fast path was taken."""
+    taken[path] += 1

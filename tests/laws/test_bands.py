@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
 
@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate, Bound
 from slicewise.slicing.emit import output
-from slicewise.testing import Oracle, assert_same_rows
+from slicewise.testing import Oracle, assert_same_rows, paths_taken
 from slicewise.testing.strategies import KINDS, Step, steps
-from slicewise.tuning import tuned
+from slicewise.tuning import Tuning, tuned
 from slicewise.windows import Window
 
 FREE = ("tumbling", "sliding", "cumulate", "fixed")
@@ -31,15 +31,18 @@ AGGREGATES: list[list[Aggregate]] = [
 ]
 
 
-@contextmanager
-def by_time(**more: Any) -> Iterator[None]:
+def by_time(**more: Any) -> AbstractContextManager[Tuning]:
     """Keep slices by time, however few keys and events there are."""
-    with tuned(keys_by_time=1, events_by_time=0, moved_per_event=10**9, **more):
+    return tuned(keys_by_time=1, events_by_time=0, moved_per_event=10**9, **more)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _not_in_vain() -> Iterator[None]:
+    """Random examples keep slices by time, and instances close from them."""
+    with paths_taken() as taken:
         yield
-
-
-def group_of(op: sw.Operator) -> Any:
-    return op._groups["time"]
+    assert taken["bands"] > 100
+    assert taken["bands closed"] > 100
 
 
 @st.composite
@@ -48,16 +51,12 @@ def free_windows(draw: Any) -> list[Window]:
     return [draw(KINDS[kind](f"w{number}")) for number, kind in enumerate(kinds)]
 
 
-def assert_follows(op: sw.Operator, oracle: Oracle, script: list[Step]) -> bool:
-    """Whether slices were ever kept by time on the way."""
-    used = False
+def assert_follows(op: sw.Operator, oracle: Oracle, script: list[Step]) -> None:
     for verb, given_ in script:
         ours: Any = op.process(given_) if verb == "process" else op.advance(given_)
         theirs: Any = oracle.process(given_) if verb == "process" else oracle.advance(given_)
         if verb == "advance" or op.ordered:
             assert_same_rows(ours, theirs)
-        used |= "time" in op._groups and group_of(op).bands is not None
-    return used
 
 
 def test_the_kinds_of_windows_without_context_are_known_by_name() -> None:
@@ -132,37 +131,37 @@ def answers(op: sw.Operator, batches: list[dict[str, np.ndarray]]) -> pa.Table:
     return pa.concat_tables(found).sort_by(order).combine_chunks()
 
 
-def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> tuple[pa.Table, bool]:
-    """The answers, which are the same by key and by time, and whether bands were kept."""
+def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> pa.Table:
+    """The answers, which are the same by key and by time."""
     made = {"time": "t", "by": "k", **made}
     plain = sw.Operator(**made)
     with tuned(keys_by_time=10**9):
         expected = answers(plain, batches)
     op = sw.Operator(**made)
-    with by_time():
-        op.process(batches[0])
-        used = group_of(op).bands is not None
-        op = sw.Operator(**made)
+    with by_time(), paths_taken() as taken:
         assert answers(op, batches).equals(expected)
+    assert taken["bands"]
     assert op.stats.slices == plain.stats.slices == 0
-    return expected, used
+    return expected
 
 
 def test_many_keys_are_kept_by_time_without_being_asked_to() -> None:
     op = sw.Operator(windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k")
-    op.process(stream(20_000, 3000))
-    assert group_of(op).bands is not None
-    assert op.stats.slices == group_of(op).live > 10_000
+    with paths_taken() as taken:
+        op.process(stream(20_000, 3000))
+    assert taken["bands"] == 1
+    assert op.stats.slices > 10_000
     op.advance(0)
-    assert op.stats.slices == group_of(op).live > 10_000
+    assert op.stats.slices > 10_000
 
 
 def test_results_that_may_be_revised_are_kept_by_key() -> None:
     op = sw.Operator(
         windows=[sw.tumbling(500)], aggs=[sw.agg.sum("x")], time="t", by="k", lateness=5
     )
-    op.process(stream(20_000, 3000))
-    assert group_of(op).bands is None
+    with paths_taken() as taken:
+        op.process(stream(20_000, 3000))
+    assert not taken["bands"]
 
 
 @pytest.mark.parametrize("keys", [3, 700, 40_000])
@@ -170,7 +169,7 @@ def test_batches_of_many_sizes_give_the_same_by_key_and_by_time(keys: int) -> No
     whole = stream(30_000, keys)
     cuts = [0, 10, 11, 4000, 4100, 20_000, 30_000]
     parts = [{n: c[a:z] for n, c in whole.items()} for a, z in pairwise(cuts)]
-    table, used = both_ways(
+    table = both_ways(
         parts,
         windows=[
             sw.tumbling(700),
@@ -180,7 +179,6 @@ def test_batches_of_many_sizes_give_the_same_by_key_and_by_time(keys: int) -> No
         ],
         aggs=[sw.agg.sum("x"), sw.agg.count(), sw.agg.mean("x"), sw.agg.max("x")],
     )
-    assert used
     assert len(table) > keys
 
 
@@ -189,23 +187,22 @@ def test_a_count_of_a_column_parts_from_the_rows_with_its_first_null() -> None:
     second["t"] += 1000
     third["t"] += 2000
     second["x"] = pa.array(second["x"], mask=second["x"] > 3)
-    _, used = both_ways(
+    both_ways(
         [first, second, third],
         windows=[sw.sliding(2500, every=500)],
         aggs=[sw.agg.sum("x"), sw.agg.count("x"), sw.agg.count()],
     )
-    assert used
 
 
 def test_long_windows_that_slide_by_little_are_merged_key_by_key() -> None:
     op = sw.Operator(
         windows=[sw.sliding(2000, every=1)], aggs=[sw.agg.max("x")], time="t", by="k", store="lazy"
     )
-    with by_time():
+    with by_time(few_bands=10**4, most_bands=10**4), paths_taken() as taken:
         op.process(stream(6000, 20))
-        before = group_of(op).bands
-        op.advance(5000)
-        assert before is None or group_of(op).bands is None
+        assert op.advance(5000)
+    assert taken["bands"] == 1
+    assert not taken["bands closed"]
 
 
 def test_large_blocks_repeat_a_piece_for_columns_of_one_value() -> None:
@@ -218,9 +215,10 @@ def test_large_blocks_repeat_a_piece_for_columns_of_one_value() -> None:
         if kind == pa.int64():
             windows = [sw.tumbling(40, name="all"), sw.tumbling(10)]
         op = sw.Operator(windows=windows, aggs=[sw.agg.sum("x")], time="t", by="k")
-        op.process(given_)
-        assert group_of(op).bands is not None
-        table = op.advance_arrow(math.inf)
+        with paths_taken() as taken:
+            op.process(given_)
+            table = op.advance_arrow(math.inf)
+        assert taken["bands"] == taken["bands closed"] == 1
         assert len(table) == 2 * keys
         table.validate(full=True)
         few = sw.Operator(windows=windows, aggs=[sw.agg.sum("x")], time="t", by="k")

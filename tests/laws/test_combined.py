@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.families.group import SessionGroup
+from slicewise.slicing.groups.group import SessionGroup
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.tuning import active, tuned

@@ -12,10 +12,7 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing.locate import session_cells
-from slicewise.slicing.locate import time_cells as cell_slicer
-from slicewise.slicing.locate.by_time import resumed
-from slicewise.testing import Oracle, assert_same_rows
+from slicewise.testing import Oracle, assert_same_rows, paths_taken
 from slicewise.windows import Window
 from tests.laws.test_operator import without_retracted_values
 
@@ -71,8 +68,9 @@ def follow(given: list[dict[str, Any]], **made: Any) -> tuple[sw.Operator, Oracl
 @pytest.mark.parametrize("emit", ["on_close", "final"])
 def test_many_keys_by_time_give_what_the_definitions_say(emit: Any) -> None:
     given = batches(300, 4500, 2)
-    op, _ = follow(given, windows=FREE, aggs=SUMS, by="k", emit=emit)
-    assert op._groups["time"].bands is not None  # type: ignore[attr-defined]  # kept by time
+    with paths_taken() as taken:
+        op, _ = follow(given, windows=FREE, aggs=SUMS, by="k", emit=emit)
+    assert (taken["bands"], taken["bands closed"]) == (2, 3)
     assert op.stats.late_partly > 0
 
 
@@ -105,23 +103,13 @@ def test_many_keys_where_order_matters_give_what_the_definitions_say() -> None:
 
 @pytest.mark.parametrize("lateness", [0, 25])
 def test_large_batches_of_one_key_give_what_the_definitions_say(
-    monkeypatch: pytest.MonkeyPatch, lateness: int
+    lateness: int,
 ) -> None:
-    used = []
-
-    def noted(runs: Any, size: int, item: Any, given: Any, **more: Any) -> Any:
-        used.append(item)
-        return resumed(runs, size, item, given, **more)
-
-    monkeypatch.setattr(cell_slicer, "resumed", noted)
-    monkeypatch.setattr(session_cells, "resumed", noted)
     windows = [*FREE, sw.session(9), sw.session(2)]
-    for defined, item in (
-        (FREE, cell_slicer.into_cells),
-        (windows, session_cells.into_session_cells),
-    ):
-        follow(batches(1, 2000, 2), windows=defined, aggs=SUMS, lateness=lateness)
-        assert item in used
+    for defined, path in ((FREE, "cells"), (windows, "session cells")):
+        with paths_taken() as taken:
+            follow(batches(1, 2000, 2), windows=defined, aggs=SUMS, lateness=lateness)
+        assert taken[path]
     # Few events, so that sessions end.
     follow(batches(1, 40, 20), windows=windows, aggs=SUMS, lateness=lateness)
 

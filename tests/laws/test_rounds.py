@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
 from slicewise.columns import Column
-from slicewise.frames import round_sweep as rolling
-from slicewise.frames import trailing as engine
 from slicewise.frames.rounds import Rounds, rounds_of
 from slicewise.spans import Rows, Ticks
+from slicewise.testing import paths_taken
 from slicewise.tuning import tuned
 from tests.laws.test_rolling import FLOATS, SPANS, Centre, Path, Row, same, table, twin
 
@@ -62,16 +61,9 @@ def round_rows(draw: st.DrawFn, *, holes: bool) -> list[Row]:
 
 def rolled(rows: list[Row], spans: list[Any], aggs: list[Aggregate]) -> tuple[pa.Table, int]:
     """The result, and how many calls went by rounds."""
-    calls = []
-
-    def counted(*given: Any) -> Any:
-        calls.append(given)
-        return rolling.roll_in_rounds(*given)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "roll_in_rounds", counted)
+    with paths_taken() as taken:
         found = sw.rolling(table(rows), by="k", time="t", over=spans, aggs=aggs)
-    return found, len(calls)
+    return found, taken["rounds"]
 
 
 def check(found: pa.Table, rows: list[Row], spans: list[Any], aggs: list[Aggregate]) -> None:

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing.locate import session_cells
-from slicewise.slicing.locate import time_cells as cell_slicer
-from slicewise.slicing.locate.by_time import resumed
-from slicewise.slicing.locate.session_cells import into_session_cells
-from slicewise.slicing.locate.time_cells import into_cells
-from slicewise.testing import assert_same_rows
+from slicewise.testing import assert_same_rows, paths_taken
 from slicewise.windows import Session
 
 WINDOWS = [sw.tumbling(70), sw.sliding(90, every=40), sw.cumulate(300, every=50)]
@@ -50,21 +45,12 @@ def answers(size: int, lateness: int, windows: list[Any]) -> list[Any]:
     "windows",
     [WINDOWS, [*WINDOWS, sw.fixed(-2500, 400)], [sw.tumbling(50), sw.session(2), sw.session(5)]],
 )
-def test_large_batches_find_the_slices_of_small_ones(
-    monkeypatch: pytest.MonkeyPatch, lateness: int, windows: list[Any]
-) -> None:
-    used = []
-
-    def noted(runs: Any, size: int, item: Any, given: Any, **more: Any) -> Any:
-        used.append(item)
-        return resumed(runs, size, item, given, **more)
-
-    for module in (cell_slicer, session_cells):
-        monkeypatch.setattr(module, "resumed", noted)
-    sessions = any(isinstance(window, Session) for window in windows)
-    by_grid = into_session_cells if sessions else into_cells
-    one_by_one = answers(2, lateness, windows)
-    assert by_grid not in used
+def test_large_batches_find_the_slices_of_small_ones(lateness: int, windows: list[Any]) -> None:
+    with paths_taken() as taken:
+        one_by_one = answers(2, lateness, windows)
+    assert not taken
     assert len(one_by_one) > 100
-    assert_same_rows(answers(2000, lateness, windows), one_by_one)
-    assert by_grid in used
+    with paths_taken() as taken:
+        assert_same_rows(answers(2000, lateness, windows), one_by_one)
+    sessions = any(isinstance(window, Session) for window in windows)
+    assert taken["session cells" if sessions else "cells"]

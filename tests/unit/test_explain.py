@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import slicewise as sw
-from slicewise.slicing.families.grid import GridGroup
+from slicewise.slicing.groups.grid import GridGroup
 
 SUM = sw.agg.sum("x")
 

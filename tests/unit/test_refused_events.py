@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing.families.group import SessionGroup
+from slicewise.slicing.groups.group import SessionGroup
 from slicewise.testing import Oracle, fold
 from slicewise.windows import Window
 from tests.laws.test_bands import by_time

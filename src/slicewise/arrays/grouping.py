@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
 from slicewise.columns import Column, without_views
 
@@ -109,6 +110,7 @@ def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarra
     for k, array in reversed(list(enumerate(free))):
         fits = 0.8 * array.nbytes <= wanted <= array.nbytes
         if fits and object not in (array.dtype, dtype):
+            tuning.took("memory reuse")
             return free.pop(k).view(np.uint8)[:wanted].view(dtype)
     return room(size, dtype)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.grouping import room
 from slicewise.arrays.key_tables import EMPTY, SMALLEST, KeyTable, insert, with_room
 from slicewise.codegen.kernel import kernel, run
@@ -67,6 +68,7 @@ class TextTable(KeyTable):
         self.ends[self.size + 1] = self.ends[self.size]
 
     def codes(self, keys: pa.Array) -> np.ndarray:
+        tuning.took("text table")
         before = self.size
         codes = super().codes(keys)
         if self.size > before:

@@ -82,6 +82,7 @@ def rolling_columns(
 
     side_by_side = in_rounds(bounds, ways, codes, count, values)
     if side_by_side is not None:
+        tuning.took("rounds")
         rounds, turns = side_by_side
         places = Places(rounds, usable)
         columns = {name: places.ordered(columns[name]) for name in used}

@@ -88,8 +88,10 @@ def _items(
     elif algebra.exact and not boundaries:
         way, room = subtract, algebra.new(1)
     elif other is not None and two_threads(algebra, length, merger):
+        tuning.took("two threads")
         return _with_two(algebra, X, valid, S, length, other)
     elif algebra.compiled and len(algebra.dtypes) == 1:
+        tuning.took("slide_together")
         way, room = slide_together, algebra.new(2 * length)
     else:
         way, room = slide_chunks, algebra.new(length)

@@ -17,10 +17,10 @@ from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.arrangement import group_of
 from slicewise.slicing.edges.cutting import cut_by, kept_by
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
 from slicewise.slicing.families.triggers import FreeWindows
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.windows import Window
 

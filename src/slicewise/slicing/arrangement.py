@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.limits import BEGINNING
 from slicewise.slicing.buffer import Waiting
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.ingest.measures import adds_exactly, measure_dtype
 from slicewise.slicing.ingest.ties import Ties
 

@@ -43,14 +43,14 @@ from slicewise.slicing.emit.emission import (
 )
 from slicewise.slicing.emit.log import Changes, EmissionLog
 from slicewise.slicing.emit.output import table_of, value_types
-from slicewise.slicing.families.group import (
+from slicewise.slicing.forgetting import forget_keys
+from slicewise.slicing.groups.group import (
     SliceGroup,
     WindowEntry,
 )
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
-from slicewise.slicing.families.parting import prune_kept
-from slicewise.slicing.forgetting import forget_keys
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
+from slicewise.slicing.groups.parting import prune_kept
 from slicewise.slicing.guard import Guard, changing, reading
 from slicewise.slicing.ingest.events import (
     Columns,

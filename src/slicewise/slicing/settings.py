@@ -14,7 +14,7 @@ from slicewise.aggregates.base import Aggregate, type_of_nulls
 from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.edges.partials import TECHNIQUES
-from slicewise.slicing.families.group import WindowEntry
+from slicewise.slicing.groups.group import WindowEntry
 from slicewise.slicing.plan import STORES
 from slicewise.times import Measure
 from slicewise.windows import Window

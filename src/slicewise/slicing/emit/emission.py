@@ -15,7 +15,7 @@ from slicewise.slicing.emit.log import Changes
 from slicewise.slicing.families.triggers import Instances
 
 if TYPE_CHECKING:
-    from slicewise.slicing.families.group import SliceGroup
+    from slicewise.slicing.groups.group import SliceGroup
 
 
 @dataclass(slots=True)

@@ -9,10 +9,10 @@ import numpy as np
 
 from slicewise.slicing.arrangement import group_of
 from slicewise.slicing.edges.partials import Technique
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.ingest.measures import has_fractions
 
 if TYPE_CHECKING:

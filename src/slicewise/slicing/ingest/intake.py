@@ -14,9 +14,9 @@ from slicewise.limits import INFINITY
 from slicewise.names import missed_name
 from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.buffer import Batch, events_of
-from slicewise.slicing.families.group import SliceGroup
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.parting import part
+from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.parting import part
 from slicewise.slicing.ingest.events import Columns, check_same_times, fitted
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import check_window_columns

@@ -14,8 +14,8 @@ import numpy as np
 
 from slicewise.slicing.buffer import BAD, ROW, Batch
 from slicewise.slicing.emit.output import key_columns
-from slicewise.slicing.families.group import SliceGroup
-from slicewise.slicing.families.ordered import OrderedGroup
+from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.ingest.events import Columns, times_column
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.arrays.searches import last_at_most
 from slicewise.codegen.kernel import kernel
 from slicewise.slicing.locate.by_session import Rule, place_in_sessions
@@ -26,6 +27,7 @@ def slice_sessions_alone(
     cells = cells_for(edges, times, reach)
     if cells is None:
         return None
+    tuning.took("session cells")
     homes, grid = np.empty((4, 2 * cells[2]), np.int64), np.empty(MOST_STEPS, np.int64)
     given = (times, tuple(rule), *cells, homes, grid)
     return resumed(runs, len(times), into_session_cells, given, limited=True)

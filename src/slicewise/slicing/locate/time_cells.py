@@ -31,6 +31,7 @@ def slice_alone(runs: Runs, edges: Edges, at: np.ndarray, reach: tuple[Any, Any]
     """Put events of key 0 into slices between the edges of context-free windows."""
     cells = cells_for(edges, at, reach)
     if cells is not None:
+        tuning.took("cells")
         return resumed(runs, len(at), into_cells, (at, *cells), limited=True)
     given = (at, None, None, None, bounds_for(edges, reach, len(at)))
     return resumed(runs, len(at), into_slices, given, limited=True)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slicewise.arrays.keys import Keys
-    from slicewise.slicing.families.group import SliceGroup
     from slicewise.slicing.families.user_rows import UserRows
+    from slicewise.slicing.groups.group import SliceGroup
     from slicewise.slicing.store.runs import Runs
     from slicewise.slicing.store.saving import Layout
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.families.group import WindowEntry
+from slicewise.slicing.groups.group import WindowEntry
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.blob import BlobReader
 from slicewise.slicing.state.checks import check_header, reading

@@ -21,12 +21,12 @@ from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.emit.log import CLOSE, END, FIELDS, KEY, START, WINDOW, EmissionLog
-from slicewise.slicing.families.group import RowGroup, SliceGroup, WindowEntry
-from slicewise.slicing.families.measured import MeasureGroup
-from slicewise.slicing.families.ordered import OrderedGroup
-from slicewise.slicing.families.parting import prune_kept
 from slicewise.slicing.families.user_rows import Progress, UserRows
 from slicewise.slicing.forgetting import codes_of, live_keys, look_again
+from slicewise.slicing.groups.group import RowGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.ordered import OrderedGroup
+from slicewise.slicing.groups.parting import prune_kept
 from slicewise.slicing.ingest.intake import bind_to
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.checks import (

@@ -92,6 +92,7 @@ def close(
         and inside[longest].sum() > tuning.active().combines_per_result * most.sum()
     ):
         return None
+    tuning.took("bands closed")
     work = Work.of(bands, found)
     counts = [
         S is None and kept.counted(component)

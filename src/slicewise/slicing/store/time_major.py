@@ -163,6 +163,7 @@ class TimeMajorStore(SliceStore):
         columns: Mapping[str, Column],
     ) -> int:
         """Add events to their slices; how many were added before bands became too many."""
+        tuning.took("bands")
         size = len(times)
         inputs: list[Any] = []
         for number, component in enumerate(self.components):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from slicewise import tuning
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Aggregate, Bound, Component, share
 from slicewise.slicing.ingest.events import names as names_of
@@ -238,6 +239,7 @@ class Windowed:
             slices = together(slices, keys).sortWithinPartitions(*keys, *self._slice_order)
         found = map_in_arrow(slices, merge, schema)
         if packed:
+            tuning.took("series")
             found = series.taken_apart(found, self.travelling, results)
         return found.toDF(*self.schema.names)
 

@@ -19,7 +19,6 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.families import order_triggers as triggers
-from slicewise.slicing.families.group import SliceGroup, WindowEntry
 from slicewise.slicing.families.row_triggers import (
     keep_punctuated,
     keep_threshold,
@@ -28,6 +27,7 @@ from slicewise.slicing.families.row_triggers import (
 )
 from slicewise.slicing.families.triggers import Instances, collect
 from slicewise.slicing.families.user_rows import UserRows
+from slicewise.slicing.groups.group import SliceGroup, WindowEntry
 from slicewise.slicing.locate.by_time import slice_sorted
 from slicewise.slicing.store.runs import of_keys
 from slicewise.slicing.store.saving import Layout

@@ -16,8 +16,8 @@ import numpy as np
 from slicewise.codegen.kernel import kernel, run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.buffer import Batch
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import RowGroup, SessionGroup, SliceGroup
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup
 from slicewise.slicing.ingest.late import Verdict
 from slicewise.slicing.locate.by_time import bounds_of
 

@@ -14,9 +14,9 @@ from slicewise.columns import Column
 from slicewise.limits import BEGINNING, INFINITY, REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch
-from slicewise.slicing.families.grid import GridGroup
-from slicewise.slicing.families.group import SliceGroup
 from slicewise.slicing.families.triggers import Instances, collect_free, keep_from, needed_from
+from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
 from slicewise.slicing.locate.by_row import slice_rows

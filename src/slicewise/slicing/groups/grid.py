@@ -15,8 +15,8 @@ from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families.group import SliceGroup, WindowEntry
 from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free, keep_from
+from slicewise.slicing.groups.group import SliceGroup, WindowEntry
 from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.locate.time_cells import slice_alone

@@ -1,0 +1,26 @@
+"""Which fast paths a piece of code took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from slicewise import tuning
+
+
+@contextmanager
+def paths_taken() -> Iterator[Counter[str]]:
+    """Count the calls that took each fast path; the count is complete when the context ends.
+
+    Paths have the names of `slicewise.tuning.FastPath`. All threads of this process count.
+
+    >>> import slicewise as sw
+    >>> with paths_taken() as taken:
+    ...     sums = sw.slide([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], sw.agg.sum(), 5)
+    >>> taken
+    Counter({'slide_together': 1})
+    """
+    before, found = tuning.taken.copy(), Counter[str]()
+    yield found
+    found.update(tuning.taken - before)
