@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.arrangement import group_of
@@ -76,7 +74,7 @@ def make_room(op: Operator, window: Window, since: Any) -> None:
         # Slices that reach further may straddle its edges; what comes next opens new ones.
         waits = group in op._waiters
         behind = op._horizon(op.watermark) if waits else max(op._newest + 1, op.watermark)
-        np.minimum(group.runs.stop, behind, out=group.runs.stop)
+        group.slices.cut_at(behind)
     if op.emit == "on_update" or op.lateness:
         # Its instances may be due without a further event.
         op._dirty.append(op._all_keys().copy())

@@ -61,7 +61,7 @@ def arrange(op: Operator) -> None:
         group.set_windows(windows)
         if group.tie_order.order != op.order:
             group.tie_order = Ties(op.order)
-        group.runs.admit(len(op._keys))
+        group.know(len(op._keys))
         groups[place] = group
     op._groups = groups
     for group in groups.values():
@@ -69,7 +69,7 @@ def arrange(op: Operator) -> None:
             group.store.set_eager(eager=op.plan.store == "eager")
     op._waiters = [group for place, group in groups.items() if _waits(op, place)]
     for group in op._waiters:
-        group.store.waits = True
+        group.slices.waits = True
     op._takers = [group for place, group in groups.items() if not _waits(op, place)]
     if not op._waiters:
         op._waiting = Waiting()

@@ -114,6 +114,7 @@ def _learn(op: Operator, columns: Columns) -> None:
     op._nothing = None
     op._keys.retype([types[name] for name in op.by])
     for group in op._groups.values():
+        group.keep_by_key()
         group.store.rebind(op._bounds)
     op._waiting.retype(found)
     op._guard.end()

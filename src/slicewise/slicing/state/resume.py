@@ -131,8 +131,9 @@ def _get_tracks(op: Operator, source: BlobReader) -> None:
 
 def _share_since(op: Operator) -> None:
     """Let new slice groups know since when aggregates know all: waiting events come to them."""
-    stores = [group.store for group in op._groups.values()]
+    stores = [group.slices for group in op._groups.values()]
     numbers = {number for store in stores for number in store.since}
     shared = {n: max(store.since.get(n, BEGINNING) for store in stores) for n in numbers}
-    for store in stores:
-        store.since = dict(shared)
+    for group in op._groups.values() if shared else ():
+        group.slices.since = dict(shared)
+        group.keep_by_key()

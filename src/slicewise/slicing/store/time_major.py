@@ -23,9 +23,8 @@ from slicewise.columns import Column
 from slicewise.limits import INFINITY
 from slicewise.slicing.locate.by_time import Edges, bounds_for
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
-from slicewise.slicing.state.checks import check_bands, exactly
+from slicewise.slicing.state.checks import check_bands, codes, exactly, require, sizes
 from slicewise.slicing.store.band_closing import Closed, close
-from slicewise.slicing.store.base import Refused, SliceStore
 from slicewise.slicing.store.band_kernels import (
     count_slots,
     into_bands,
@@ -35,6 +34,7 @@ from slicewise.slicing.store.band_kernels import (
     number_slots,
     pack,
 )
+from slicewise.slicing.store.base import Refused, SliceStore
 from slicewise.slicing.store.runs import Runs
 from slicewise.slicing.store.saving import ROWS, Layout, get_states
 from slicewise.slicing.store.states import add_apart, add_events, fill_identity
@@ -52,7 +52,6 @@ class Pool:
     """
 
     def __init__(self, components: Sequence[Component]) -> None:
-        self.components = list(components)
         self.codes = np.empty(0, np.int32)
         self.rows = np.empty(0, np.int64)
         self.states: list[States | None] = [
@@ -107,7 +106,9 @@ class TimeMajorStore(SliceStore):
         super().__init__(bounds)
         self.refused: Refused = {}  # events of the last batch that an aggregate cannot take
         self.pool = Pool(self.components)
-        self.starts, self.stops = np.zeros(0, dtype), np.zeros(0, dtype)
+        self.line = Runs(dtype.str)  # the bands as the run of one key
+        self.starts: np.ndarray = np.zeros(0, dtype)
+        self.stops: np.ndarray = np.zeros(0, dtype)
         self.lists: list[list[Range]] = []
         self.many = 0  # keys
         self.scratch: dict[str, np.ndarray] = {}
@@ -267,7 +268,7 @@ class TimeMajorStore(SliceStore):
         for component, given, S in zip(self.components, inputs, self.pool.states, strict=True):
             if given is None or S is None:
                 continue
-            algebra = component.algebra.raising
+            algebra = component.algebra
             fill_identity.specialise(algebra)(S, born)
             try:
                 add_events.specialise(algebra)(*given, slots, S)
@@ -277,6 +278,11 @@ class TimeMajorStore(SliceStore):
                 X, valid = given
                 fill_identity.specialise(algebra)(S, born)
                 self.refused |= add_apart(algebra, X, valid, slots, S, first)
+
+    def settle(self) -> None:
+        """Merge the lists of each band, as far as aggregates of the user's own allow it."""
+        for ranges in self.lists:
+            self._settle(ranges, most=self.pool.top + 1)
 
     def _settle(self, ranges: list[Range], most: int = 2) -> None:
         """Merge the last lists as long as they are not much smaller than those before them."""
@@ -348,20 +354,26 @@ class TimeMajorStore(SliceStore):
 
     def held(self) -> np.ndarray:
         held = np.zeros(self.many, np.bool_)
-        for begin, end in self._ranges():
+        for begin, end in self.ranges():
             held[self.pool.codes[begin:end]] = True
         return held
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
         known = self.pool.codes
-        for begin, end in self._ranges():
+        for begin, end in self.ranges():
             known[begin:end] = codes[known[begin:end]]
         self.many = len(live)
 
-    def _ranges(self) -> Iterator[Range]:
+    def ranges(self) -> Iterator[Range]:
+        """The lists of all bands, as ranges of the pool."""
         return (place for ranges in self.lists for place in ranges)
 
     # Results.
+
+    def as_run(self) -> Runs:
+        """The bands as if they were the slices of one key, for who lists instances."""
+        self.line.start, self.line.size[0] = self.starts, self.count
+        return self.line
 
     def closed(self, found: Instances) -> Closed | None:
         """Merge the slices of all keys in these instances, whose places are bands.
@@ -375,7 +387,7 @@ class TimeMajorStore(SliceStore):
     def dump(
         self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, layout: Layout
     ) -> dict[str, Any]:
-        ranges = np.array([*self._ranges()], np.int64).reshape(-1, 2)
+        ranges = np.array([*self.ranges()], np.int64).reshape(-1, 2)
         size = ranges[:, 1] - ranges[:, 0]
         heads = np.cumsum(size) - size
         places = np.arange(size.sum()) + np.repeat(ranges[:, 0] - heads, size)
@@ -400,14 +412,43 @@ class TimeMajorStore(SliceStore):
     def load(
         self, node: Any, keys: int, source: BlobReader, layout: Layout, since: int | None = None
     ) -> None:
-        bands = {name: source.get(place) for name, place in node["bands"].items()}
-        starts, count = bands["start"], len(bands["step"])
-        size, head = bands["size"], bands["head"]
-        self.starts = exactly(starts, len(starts), "bands", self.dtype)
-        self.stops = starts + exactly(bands["stop"], len(starts), "bands", self.dtype)
-        check_bands(bands, ...)
+        said = node["bands"]
+        starts = source.get(said["start"])
+        size, steps = source.get(said["size"]), source.get(said["step"])
+        bands, lists, count = len(starts), len(size), len(steps)
+        self.starts = exactly(starts, bands, "bands", self.dtype)
+        self.stops = starts + exactly(source.get(said["stop"]), bands, "bands", self.dtype)
+        of_each = sizes(source.get(said["lists"]), bands, lists)
+        check_bands(self.starts, self.stops, layout)
+        begins = np.cumsum(sizes(size, lists, count)) - size
+        require(size.min(initial=1) > 0, "a list has no slices")
+        steps[begins] = 1
+        require(exactly(steps, count, "slices").min(initial=1) > 0, "keys are not in order")
+        found = np.cumsum(steps)
+        found += np.repeat(exactly(source.get(said["head"]), lists, "lists") - found[begins], size)
+        pool = self.pool
+        pool.codes, pool.top = codes(found, keys, "keys of slices").astype(np.int32), count
+        pool.rows = exactly(source.get(said["rows"]), count, "slices")
+        require(pool.rows.min(initial=0) >= 0, "it counts fewer rows than none")
         self.many = keys
-        found = self._find_states(node["store"], since)
+        places = [*zip(begins.tolist(), (begins + size).tolist(), strict=True)]
+        ends = np.cumsum(of_each)
+        self.lists = [
+            places[a:z] for a, z in zip((ends - of_each).tolist(), ends.tolist(), strict=True)
+        ]
+        self._load_states(node["store"], count, source, since)
+
+    def _load_states(self, node: Any, count: int, source: BlobReader, since: int | None) -> None:
+        found = self._find_states(node, since)
+        pool = self.pool
+        pool.states = []
+        for component, place in zip(self.components, found.sources, strict=True):
+            algebra = component.algebra
+            S = None if place is None else get_states(algebra, place, count, count, source)
+            if S is None and (place is None or algebra != ROWS.algebra):
+                S = algebra.new(count)
+                fill_identity.specialise(algebra)(S, np.arange(count))
+            pool.states.append(S)
 
 
 def _part_of(given: Any, rows: slice) -> Any:
