@@ -41,14 +41,13 @@ class KeyOrdered(Operator):
             ordered=True,
             max_late=0,
         )
-
-    def _check_order(self, times: np.ndarray, wanted: np.ndarray | None) -> None:
-        """Nothing: the times of different keys have nothing to do with each other."""
+        # The times of different keys have nothing to do with each other.
+        self.parts.ingest.holds_order = False
 
     @property
     def newest(self) -> int:
         """The time of the newest event."""
-        return self._newest
+        return self.parts.progress.newest
 
     @changing
     def take(self, rows: pa.Table) -> None:

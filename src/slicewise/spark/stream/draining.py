@@ -19,7 +19,7 @@ from slicewise.slicing.state.describe import (
     window_described,
     window_of,
 )
-from slicewise.slicing.state.snapshot import counted_in
+from slicewise.slicing.state.resume import counted_in
 from slicewise.spark.compat import check_spark
 from slicewise.spark.frames import arrow_schema, conformed
 from slicewise.spark.sending import map_in_arrow

@@ -79,9 +79,9 @@ class WindowsKept(Kept):
         table = self.keeper.query.read(events)
         self.columns = set(table.column_names)
         self.operator.process(table)
-        if self.operator._waiters:
+        if self.operator.parts.slices.waiters:
             # They are lifted when the watermark passes them, and by then it is too late to sift.
-            try_lifts(self.operator._bounds, table)
+            try_lifts(self.operator.parts.schema.bounds, table)
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         table = self.operator.advance_arrow(watermark)
@@ -115,7 +115,7 @@ class WindowsKept(Kept):
         metrics.bad += stats.bad - self.bad
         metrics.slices = stats.slices
         metrics.failed = self.failed
-        metrics.interpreted = sum(not bound.compiled for bound in self.operator._bounds)
+        metrics.interpreted = sum(not bound.compiled for bound in self.operator.parts.schema.bounds)
 
 
 def windowed_stream(
