@@ -78,9 +78,9 @@ def test_the_text_of_a_module_is_written_once_and_the_same_everywhere(place: Pat
     answer(2)
     (file,) = place.glob("*.py")
     assert file.read_bytes() == SOURCE.format(number=2).encode()  # no other ends of lines
-    os.utime(file, (1, 1))
+    written = file.stat()
     answer(2)
-    assert file.stat().st_mtime == 1
+    assert file.stat() == written
 
 
 @pytest.mark.parametrize("suffix", [".nbc", ".nbi", ".py"])
@@ -200,6 +200,108 @@ def test_a_home_that_can_only_be_read_is_passed_over_without_a_word(
     found = cache.folder()
     assert found is not None
     assert found.parent == place.parent / "temporary"
+
+
+def test_a_folder_that_was_asked_for_and_cannot_be_written_is_said_once(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Path.mkdir
+
+    def mkdir(self: Path, *args: Any, **more: Any) -> None:
+        if self == place:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        plain(self, *args, **more)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    message = r"asked' cannot be used: Permission denied. `SLICEWISE_CACHE_DIR` can name another"
+    with pytest.warns(CacheWarning, match=message) as said:
+        assert [answer(13), answer(14)] == [(14, 0, 1), (15, 0, 1)]
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("numpy_version", "0.0"),
+        ("llvmlite_version", "0.0"),
+        ("_helpers", lambda: "others"),
+        ("SETTINGS", ("OPT",)),
+    ],
+)
+def test_machine_code_that_was_made_otherwise_is_not_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: Any
+) -> None:
+    assert answer(15) == (16, 0, 1)
+    monkeypatch.setattr(jit, name, value)
+    assert answer(15) == (16, 0, 1)
+    monkeypatch.undo()
+
+
+def old(path: Path, days: float) -> Path:
+    """A file that was last used so many days before `NOW`."""
+    path.touch()
+    os.utime(path, (NOW - days * cache.DAY,) * 2)
+    return path
+
+
+NOW = 1_800_000_000.0
+
+
+def test_what_was_not_used_for_a_month_is_removed_once_a_day(tmp_path: Path) -> None:
+    gone = [old(tmp_path / f"_slicewise_{end}", 31) for end in ("a.py", "a.f.nbi", "a.f.0.nbc")]
+    gone.append(old(tmp_path / "_slicewise_half.tmp", 31))
+    kept = [old(tmp_path / "_slicewise_b.py", 29), old(tmp_path / "mine.py", 400)]
+    kept += [old(tmp_path / "_slicewise_notes.txt", 400), old(tmp_path / "tmp.nbc", 400)]
+    folder = tmp_path / "_slicewise_folder.py"
+    folder.mkdir()
+    os.utime(folder, (0, 0))
+    link = tmp_path / "_slicewise_link.py"
+    link.symlink_to(kept[1])
+    os.utime(link, (0, 0), follow_symlinks=False)
+    cache.clean(tmp_path, NOW)
+    assert not any(path.exists() for path in gone)
+    assert all(path.exists() for path in [*kept, folder, link])
+    late = old(tmp_path / "_slicewise_c.py", 31)
+    cache.clean(tmp_path, NOW + cache.DAY - 1)
+    assert late.exists()  # it was done today
+    cache.clean(tmp_path, NOW + cache.DAY)
+    assert not late.exists()
+    wrong = old(tmp_path / "_slicewise_d.py", 60)
+    cache.clean(tmp_path, NOW - cache.DAY)  # a clock that was ahead keeps nothing for ever
+    assert not wrong.exists()
+
+
+def test_what_is_used_is_not_old(place: Path) -> None:
+    assert answer(16) == (17, 0, 1)
+    files = list(place.iterdir())
+    for path in files:
+        os.utime(path, (0, 0))
+    assert answer(16) == (17, 1, 0)
+    assert min(path.stat().st_mtime for path in files) > NOW - 400 * cache.DAY
+
+
+def test_processes_that_clean_at_once_do_not_mind_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old(tmp_path / "_slicewise_a.py", 31)
+    plain = os.unlink
+
+    def unlink(path: str) -> None:
+        plain(path)
+        plain(path)  # as if another process had been first
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    cache.clean(tmp_path, NOW)
+    assert {path.name for path in tmp_path.iterdir()} == {cache.CLEANED, "temporary"}
+
+
+def test_a_fresh_process_cleans_its_folder(place: Path) -> None:
+    place.mkdir(mode=0o700)
+    left = place / "_slicewise_0.py"
+    left.touch()
+    os.utime(left, (0, 0))
+    assert answer(17) == (18, 0, 1)
+    assert not left.exists()
 
 
 PROGRAM = f"""

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
+import slicewise as sw
 from slicewise.arrays.grouping import pick
 from slicewise.codegen import jit
 from slicewise.codegen.algebra import NOTHING
-from slicewise.codegen.jit import OwnNames, without_cycles
+from slicewise.codegen.jit import HELPERS, OwnNames, without_cycles
+from slicewise.codegen.kernel import algebra_module
 
 
 def test_two_processes_that_save_at_once_do_not_mix_their_code(tmp_path: Path) -> None:
@@ -143,3 +148,39 @@ def test_six_threads_of_a_fresh_process_make_their_kernels_at_once(tmp_path: Pat
     program.write_text(THREADS)
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Pair(NamedTuple):
+    """A state with names."""
+
+    size: int
+    total: int
+
+
+class Total(sw.Aggregate):
+    """The sum of whole numbers."""
+
+    def identity(self) -> Pair:
+        return Pair(0, 0)
+
+    def lift(self, x: int) -> Pair:
+        return Pair(1, x)
+
+    def combine(self, older: Pair, newer: Pair) -> Pair:
+        return Pair(older.size + newer.size, older.total + newer.total)
+
+    def lower(self, state: Pair) -> int:
+        return state.total
+
+
+def test_generated_modules_import_no_helper_that_the_names_of_machine_code_leave_out() -> None:
+    """Machine code is filed under the text of its module and of these helpers."""
+    aggs = [Total("x"), *(agg for agg in sw.agg.REGISTRY if agg.arity == 1 and agg.columns)]
+    for agg in aggs:
+        for component in agg.bind([pa.string() if agg.name == "concat" else pa.int64()]).components:
+            if component.algebra.compiled:
+                algebra_module(component.algebra)
+    made = [module for name, module in sys.modules.items() if name.startswith("_slicewise_")]
+    lines = [line for module in made for line in inspect.getsource(module).splitlines()]
+    taken = {line.split()[1] for line in lines if re.match("(from|import) slicewise", line)}
+    assert taken == {f"slicewise.codegen.{name.removesuffix('.py')}" for name in HELPERS}

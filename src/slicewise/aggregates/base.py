@@ -202,7 +202,7 @@ class Aggregate:
         A user-defined aggregate is compiled where Numba can; the built-in ones name components.
         Raises `ColumnTypeError` when it has no meaning for such columns.
         """
-        from slicewise.codegen.methods import bind_methods
+        from slicewise.aggregates.own import bind_methods
 
         return bind_methods(self, types)
 

@@ -41,7 +41,7 @@ class Algebra:
 
     @property
     def invertible(self) -> bool:
-        """Whether there is an `invert`, exact or not."""
+        """Return whether there is an `invert`, exact or not."""
         if self.source is None:
             return any(name == "invert" for name, _ in self.functions)
         return "def invert(" in self.source

@@ -4,6 +4,9 @@
 this user under the temporary one when that cannot be written. Never the installation itself, so
 a read-only installation works. Where there is no folder that can be trusted, and where a disk is
 full, modules and machine code are made in memory, and a `CacheWarning` says so once.
+
+What nobody used for a month is removed. A file is marked as used by its time of change, which is
+set when it is read, once a day at most: times of access are often not kept.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -27,6 +31,12 @@ _importing = threading.RLock()
 
 _gave_up = False  # whether it was said that machine code is not kept
 
+# How the names of all files begin, and how they end.
+OURS, ENDINGS = "_slicewise_", (".py", ".nbi", ".nbc", ".tmp")
+CLEANED = "_slicewise_cleaned"  # the file whose time says when old files were removed
+DAY = 24 * 60 * 60
+UNUSED = 30 * DAY  # seconds after which a file goes that nobody used
+
 
 @cache
 def folder() -> Path | None:
@@ -36,6 +46,7 @@ def folder() -> Path | None:
     """
     import errno
     import tempfile
+    import time
     from pathlib import Path
 
     asked = os.environ.get("SLICEWISE_CACHE_DIR")
@@ -57,9 +68,12 @@ def folder() -> Path | None:
                 file.write(b"is there room?")
                 file.flush()
         except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            # A home that can only be read is common, and nobody asked for it.
+            rights = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+            if candidate == asked or not rights:
                 _say(f"The cache folder {candidate!r} cannot be used: {error.strerror or error}.")
             continue
+        clean(path, time.time())
         return path
     _say("There is no folder for machine code, so every process compiles anew.")
     return None
@@ -75,6 +89,47 @@ def _untrusted(path: Path) -> str:
     if found.st_mode & 0o022:
         return "others can write to it, and code is run from it (`chmod go-w` keeps them out)"
     return ""
+
+
+def clean(place: Path, now: float) -> None:
+    """Remove the files of a cache folder that were not used for a month, once a day at most.
+
+    Only regular files are removed that are named like those of this module. Several processes may
+    do so at once: a file that another one is about to read is made anew there.
+    """
+    marker = place / CLEANED
+    with suppress(OSError):
+        if marker.exists() and 0 <= now - marker.stat().st_mtime < DAY:
+            return
+        with os.scandir(place) as entries:
+            found = list(entries)
+        if found:
+            marker.touch(mode=0o600)
+            os.utime(marker, (now, now))
+        for entry in found:
+            if _is_unused(entry, now):
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def _is_unused(entry: os.DirEntry[str], now: float) -> bool:
+    """Return whether an entry of the cache folder is a file of ours that nobody uses any more."""
+    if not (entry.name.startswith(OURS) and entry.name.endswith(ENDINGS)):
+        return False
+    try:
+        regular = entry.is_file(follow_symlinks=False)
+        return regular and now - entry.stat(follow_symlinks=False).st_mtime > UNUSED
+    except OSError:  # another process was first
+        return False
+
+
+def note_use(path: str) -> None:
+    """Mark a file of the cache folder as used, if that was not done today."""
+    import time
+
+    with suppress(OSError):
+        if time.time() - os.stat(path).st_mtime > DAY:
+            os.utime(path)
 
 
 def _say(what: str) -> None:
@@ -135,6 +190,7 @@ def _written(name: str, source: str) -> str | None:
     try:
         try:
             if path.read_bytes() == wanted:
+                note_use(str(path))
                 return str(path)
         except FileNotFoundError:
             pass
@@ -150,7 +206,7 @@ def write(path: str, content: bytes) -> None:
     import tempfile
 
     with tempfile.NamedTemporaryFile(
-        dir=os.path.dirname(path), suffix=".tmp", delete=False
+        dir=os.path.dirname(path), prefix=OURS, suffix=".tmp", delete=False
     ) as file:
         try:
             file.write(content)

@@ -4,9 +4,6 @@ Numba checks no addition, and goes on from the other end where a result does not
 has integers of any size, so here that is an error. Floats are added as they are. What wraps is
 computed without a sign: of whole numbers with one the compiler takes for granted that nothing does,
 and would leave out the check.
-
-Machine code is kept under the text of what calls these functions, and not under theirs: they need
-other names when they come to do something else.
 """
 
 from __future__ import annotations
@@ -34,13 +31,13 @@ def multiplied(a: Any, b: Any) -> Any:
 
 
 def whole(a: Any, b: Any) -> bool:
-    """Whether two types are of whole numbers that have a sign: `int64`, not `uint64`."""
+    """Return whether two types are of whole numbers that have a sign: `int64`, not `uint64`."""
     return all(str(types.unliteral(t)).startswith("int") for t in (a, b))
 
 
 @overload(added)
 def add(a: Any, b: Any) -> Callable[[Any, Any], Any]:
-    """What Numba compiles for `added`."""
+    """The implementation that Numba compiles for `added`."""
 
     def checked(a: Any, b: Any) -> Any:
         one, other = np.int64(a), np.int64(b)
@@ -57,7 +54,7 @@ def add(a: Any, b: Any) -> Callable[[Any, Any], Any]:
 
 @overload(subtracted)
 def subtract(a: Any, b: Any) -> Callable[[Any, Any], Any]:
-    """What Numba compiles for `subtracted`."""
+    """The implementation that Numba compiles for `subtracted`."""
 
     def checked(a: Any, b: Any) -> Any:
         one, other = np.int64(a), np.int64(b)
@@ -74,7 +71,7 @@ def subtract(a: Any, b: Any) -> Callable[[Any, Any], Any]:
 
 @overload(multiplied)
 def multiply(a: Any, b: Any) -> Callable[[Any, Any], Any]:
-    """What Numba compiles for `multiplied`."""
+    """The implementation that Numba compiles for `multiplied`."""
 
     def checked(a: Any, b: Any) -> Any:
         one, other = np.int64(a), np.int64(b)

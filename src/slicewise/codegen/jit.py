@@ -5,6 +5,10 @@ files of a function's machine code, so two of them that save different signature
 same number, and a third then runs the wrong code. Here each file has a name of its own, and says
 what it must hold: machine code that was damaged on the disk is never run.
 
+The name of a file also says what its machine code depends on beside the text of its module: the
+releases of Python, Numba, LLVM and numpy, settings of Numba, and the helpers of this package that
+generated modules import. So machine code that was made otherwise is not found.
+
 The compiler makes many objects and few cycles of them; without the search for cycles it takes a
 fifth less time (measured).
 """
@@ -14,12 +18,13 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import pkgutil
 import sys
 import threading
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
+from functools import cache, wraps
 from glob import escape as glob_escape
 from glob import glob
 from hashlib import sha256
@@ -27,13 +32,20 @@ from types import CodeType, FunctionType
 from typing import Any
 from uuid import uuid4
 
+from llvmlite import __version__ as llvmlite_version
 from numba import __version__ as numba_version
-from numba import njit
+from numba import config, njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numpy import __version__ as numpy_version
 
-from slicewise.codegen.cache import gave_up, write
+from slicewise.codegen.cache import gave_up, note_use, write
 
 DIGEST = 32  # bytes that say what the others of a file must be
+
+# The modules of this package that generated ones import.
+HELPERS = ("jit.py", "checked.py")
+# Settings of Numba, from its environment variables, that change the machine code of a text.
+SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 
 
 class OwnNames(IndexDataCacheFile):
@@ -73,7 +85,7 @@ class OwnNames(IndexDataCacheFile):
         write(path, sha256(content).digest() + content)
 
     def _content(self, path: str) -> bytes:
-        """What was written to a file; raises `OSError` if it holds something else."""
+        """Return what was written to a file; raises `OSError` if it holds something else."""
         with open(path, "rb") as file:
             found = file.read()
         content = found[DIGEST:]
@@ -82,6 +94,7 @@ class OwnNames(IndexDataCacheFile):
             error = OSError(f"the file {path!r} was damaged, and is made anew")
             gave_up(error)
             raise error
+        note_use(path)
         return content
 
 
@@ -97,10 +110,8 @@ class Kept(FunctionCache):
         self._name, self._py_func = repr(function), function
         self._impl = Results(code)
         self._cache_path = os.path.dirname(code.co_filename)
-        # Machine code of one Python and Numba cannot even be looked at by another.
-        version = f"py{sys.version_info.major}{sys.version_info.minor}-{numba_version}"
         # The name of the module has a digest of its text.
-        base = f"{function.__module__}.{function.__name__}-{code.co_firstlineno}.{version}"
+        base = f"{function.__module__}.{function.__name__}-{code.co_firstlineno}.{made_by()}"
         self._cache_file = OwnNames(self._cache_path, base, function.__module__)  # type: ignore[no-untyped-call]
         self.enable()  # type: ignore[no-untyped-call]
 
@@ -116,6 +127,24 @@ class Kept(FunctionCache):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
         except OSError as error:
             gave_up(error)
+
+
+def made_by() -> str:
+    """The name of what machine code depends on beside the text that it was compiled from.
+
+    Machine code of one Python and Numba cannot even be looked at by another.
+    """
+    settings = [str(getattr(config, name, None)) for name in SETTINGS]
+    rest = "\n".join([llvmlite_version, numpy_version, *settings, _helpers()])
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    return f"{python}-{numba_version}-{sha256(rest.encode()).hexdigest()[:12]}"
+
+
+@cache
+def _helpers() -> str:
+    """A digest of the modules that generated ones import."""
+    texts = [pkgutil.get_data(__package__, name) or b"" for name in HELPERS]
+    return sha256(b"\0".join(texts)).hexdigest()
 
 
 class Results(CompileResultCacheImpl):
@@ -159,7 +188,7 @@ def inner(**options: Any) -> Callable[[FunctionType], Any]:
 
 
 def without_cycles(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function; nobody looks for cycles of objects while it runs."""
+    """Return the function so that nobody looks for cycles of objects while it runs."""
 
     @wraps(function)
     def called(*given: Any) -> Any:

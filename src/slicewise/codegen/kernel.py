@@ -221,7 +221,7 @@ def binding(name: str, value: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _makes_arrays(item: Kernel) -> bool:
-    """Whether a kernel makes arrays, and so has to count references to them.
+    """Return whether a kernel makes arrays, and so has to count references to them.
 
     The others do not, or else small functions that take tuples of arrays would spend most of their
     time on that.

@@ -23,7 +23,7 @@ def combine(older: Any, newer: Any) -> Any:
 
 
 def prepend(older: Any, newer: Any) -> Any:
-    """The same as `combine`, for loops that go back in time: `newer` is what the last step made.
+    """The state of `older` followed by `newer`, which is what the last step of a loop back made.
 
     Algebras that have none of their own take `combine`.
     """
@@ -51,7 +51,7 @@ def store(S: Any, i: int, state: Any) -> None:
 
 
 def same_state(a: Any, b: Any) -> bool:
-    """Whether two states are the same; NaN is the same as NaN."""
+    """Return whether two states are the same; NaN is the same as NaN."""
     raise AssertionError("a kernel ran before it was specialised")
 
 

@@ -160,7 +160,7 @@ def _tuple(name: str, first: int, stop: int) -> str:
 
 
 def _nothing(finish: Finish) -> str:
-    """What stands for null in the values."""
+    """Return the literal that stands for null in the values."""
     return {"f": "NAN", "b": "False"}.get(np.dtype(finish.dtype).kind, "0")
 
 

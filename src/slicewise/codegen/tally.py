@@ -14,7 +14,7 @@ COUNTED = {"combine", "prepend", "invert"}
 
 @cache
 def tallied(item: Kernel) -> Kernel:
-    """The same kernel, which adds its calls of `combine` and `invert` to the last of its cursors.
+    """Return the kernel that adds its calls of `combine` and `invert` to the last of its cursors.
 
     The cursors are its argument `p`. The kernels that it calls do so too, but for those that it
     leaves open. A kernel that has nothing to count is returned as it is, and so compiled once.
@@ -44,7 +44,7 @@ def _counting(item: Kernel) -> ast.FunctionDef:
 
 
 def _counted(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The same statements, before each of which its calls are counted."""
+    """Return the statements, before each of which its calls are counted."""
     made: list[ast.stmt] = []
     for statement in body:
         if calls := _calls(statement):

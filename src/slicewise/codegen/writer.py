@@ -283,7 +283,7 @@ def _dotted(node: ast.Attribute) -> list[str] | None:
 
 
 def _globals_of(function: FunctionType) -> dict[str, Any]:
-    """What the names stand for that a function uses and that are not its own."""
+    """Return the values of the names that a function uses and that are not its own."""
     closure = inspect.getclosurevars(function)
     own = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
     found = {**closure.globals, **closure.nonlocals}
@@ -291,7 +291,7 @@ def _globals_of(function: FunctionType) -> dict[str, Any]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether a name that stands for one thing may stand for the other."""
+    """Return whether a name that stands for one thing may stand for the other."""
     if one is other or (isinstance(one, MethodType) and one == other):
         return True
     written = literal(one)
@@ -299,12 +299,12 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def is_compiled(value: Any) -> bool:
-    """Whether `value` is a function that Numba compiles."""
+    """Return whether `value` is a function that Numba compiles."""
     return hasattr(value, "py_func") and hasattr(value, "targetoptions")
 
 
 def comes_along(value: Any) -> bool:
-    """Whether a module, function or class is of Python, numpy or Numba: it stays as it is."""
+    """Return whether a module, function or class is of Python, numpy or Numba: it stays as is."""
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     return isinstance(module, str) and module.partition(".")[0] in UNCHANGING
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.aggregates.base import Bound
+from slicewise.aggregates.own import is_own
 from slicewise.arrays.grouping import Groups
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.methods import is_own
 from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
 from slicewise.codegen.product import ROUNDS, by_tiles
 from slicewise.columns import Column

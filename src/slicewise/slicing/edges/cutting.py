@@ -51,19 +51,9 @@ def fuse_ends(
     `touched` gets the least measure of each key that this changes.
     """
     older, newer = np.empty(runs.live, np.int64), np.empty(runs.live, np.int64)
-    count = run(fuse_places)(
-        _bounds(edges),
-        _bounds(begins),
-        low,
-        high,
-        runs.keys,
-        (runs.offset, runs.size),
-        (runs.start, runs.stop, runs.slot),
-        (runs.first, runs.last, runs.rows),
-        touched,
-        older,
-        newer,
-    )
+    pairs = (older, newer)
+    edges_of_both = (_bounds(edges), _bounds(begins))
+    count = run(fuse_places)(*edges_of_both, low, high, runs.keys, runs.arrays, touched, pairs)
     return older[:count], newer[:count]
 
 
@@ -73,20 +63,10 @@ def _bounds(edges: Edges) -> tuple[np.ndarray, ...]:
 
 @kernel
 def fuse_places(
-    edges: Any,
-    begins: Any,
-    low: Any,
-    highs: Any,
-    keys: int,
-    index: Any,
-    pool: Any,
-    cells: Any,
-    touched: Any,
-    older: Any,
-    newer: Any,
+    edges: Any, begins: Any, low: Any, highs: Any, keys: int, runs: Any, touched: Any, pairs: Any
 ) -> int:
-    offset, size = index
-    start, stop, slot = pool
+    """Join neighbours in the runs, as `fuse_ends` says; returns how many pairs became one."""
+    offset, size, start, stop, slot = runs.offset, runs.size, runs.start, runs.stop, runs.slot
     count = 0
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
@@ -99,7 +79,7 @@ def fuse_places(
         next_begin = bounds_of(start[w], begins)[1]
         for i in range(w + 1, z):
             if start[i] <= high and start[i] < next_begin:
-                count = join_places(code, w, i, pool, cells, touched, older, newer, count)
+                count = join_places(code, w, i, runs, touched, pairs, count)
                 continue
             if start[w] <= high:
                 stop[w] = max(stop[w], min(next_begin, beyond))

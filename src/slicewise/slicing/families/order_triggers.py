@@ -27,12 +27,10 @@ def number_rows(present: Any, starts: Any, seen: Any, positions: Any) -> None:
 
 
 @kernel
-def cut_changes(
-    marks: Any, present: Any, starts: Any, index: Any, pool: Any, flags: Any, cuts: Any
-) -> None:
+def cut_changes(marks: Any, groups: Any, runs: Any, flags: Any, cuts: Any) -> None:
     """Threshold windows: cut where the condition begins or ceases to hold."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    present, starts = groups
+    offset, size, slot = runs.offset, runs.size, runs.slot
     for g in range(present.shape[0]):
         k = present[g]
         before = marks[starts[g]]
@@ -45,20 +43,11 @@ def cut_changes(
 
 
 @kernel
-def cut_sessions(
-    gap: int,
-    longest: int,
-    times: Any,
-    present: Any,
-    starts: Any,
-    index: Any,
-    pool: Any,
-    flags: Any,
-    heads: Any,
-) -> None:
+def cut_sessions(window: Any, times: Any, groups: Any, runs: Any, flags: Any, heads: Any) -> None:
     """Sessions of a greatest length: mark the events that begin one."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    gap, longest = window
+    present, starts = groups
+    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
     for g in range(present.shape[0]):
         k = present[g]
         tail = offset[k] + size[k] - 1
@@ -78,14 +67,11 @@ def cut_sessions(
 
 @kernel
 def cut_opened(
-    length: int,
-    every: int,
+    window: Any,
     times: Any,
     positions: Any,
-    present: Any,
-    starts: Any,
-    index: Any,
-    pool: Any,
+    groups: Any,
+    runs: Any,
     flags: Any,
     cuts: Any,
     heads: Any,
@@ -93,8 +79,9 @@ def cut_opened(
     """Time windows that open at every n-th row: mark the first event of the opener's time, and cut
     before the first event at or past the end. All events of one time come together.
     """
-    offset, size, base = index
-    start, slot, first, last = pool
+    length, every = window
+    present, starts = groups
+    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
     for g in range(present.shape[0]):
         k, end = present[g], starts[g + 1]
         head = starts[g]
@@ -125,14 +112,14 @@ def list_counted(
     keys: Any,
     low: int,
     high: int,
-    index: Any,
-    pool: Any,
+    runs: Any,
     out: Any,
 ) -> int:
     """Rows `[k * every, k * every + length)` of a key; an instance needs all its rows."""
     numbers, lengths, everys, since = windows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size = runs.offset, runs.size
+    start, slot = runs.start, runs.slot
+    first, last = runs.first, runs.last
     count = 0
     for code in keys:
         a, z = offset[code], offset[code] + size[code]
@@ -159,17 +146,16 @@ def list_counted(
                 if close > high:
                     break
                 if l < r and close > low and first[slot[l]] >= since[w]:
-                    note(out, count, numbers[w], code, begin, end, l, r, close)
+                    note(out, count, numbers[w], code, (begin, end), (l, r), close)
                     count += 1
                 k += 1
     return count
 
 
 @kernel
-def settled_rows(point: int, keys: int, index: Any, pool: Any, highs: Any) -> None:
+def settled_rows(point: int, keys: int, runs: Any, highs: Any) -> None:
     """How many rows of each key are in slices with no event at or after `point`."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start, slot, last = runs.offset, runs.size, runs.start, runs.slot, runs.last
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
         settled = first_lasting(slot, last, a, z, point)
@@ -178,12 +164,9 @@ def settled_rows(point: int, keys: int, index: Any, pool: Any, highs: Any) -> No
 
 
 @kernel
-def keep_counted(
-    windows: Any, seen: Any, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
+def keep_counted(windows: Any, seen: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
     numbers, lengths, everys, since = windows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start, slot, last = runs.offset, runs.size, runs.start, runs.slot, runs.last
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
         settled = first_lasting(slot, last, a, z, point)
@@ -194,21 +177,10 @@ def keep_counted(
 
 
 @kernel
-def list_opened(
-    w: int,
-    flags: Any,
-    length: int,
-    since: int,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_opened(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Time windows that open at every n-th row; equal intervals are one."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    w, flags, length, since = window
+    offset, size, slot, first = runs.offset, runs.size, runs.slot, runs.first
     count = 0
     for code in keys:
         z = offset[code] + size[code]
@@ -220,17 +192,15 @@ def list_opened(
             if flags[slot[l]] and begin + length > low and begin >= since:
                 while r < z and first[slot[r]] < begin + length:
                     r += 1
-                note(out, count, w, code, begin, begin + length, l, r, begin + length)
+                note(out, count, w, code, (begin, begin + length), (l, r), begin + length)
                 count += 1
     return count
 
 
 @kernel
-def keep_opened(
-    flags: Any, length: int, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_opened(window: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    flags, length = window
+    offset, size, slot, first = runs.offset, runs.size, runs.slot, runs.first
     for code in range(keys):
         l, z = offset[code], offset[code] + size[code]
         while l < z and not (flags[slot[l]] and first[slot[l]] + length > point):
@@ -247,22 +217,10 @@ def next_flag(flags: Any, slot: Any, l: int, z: int) -> int:
 
 
 @kernel
-def list_cut_sessions(
-    w: int,
-    flags: Any,
-    gap: int,
-    longest: int,
-    since: int,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_cut_sessions(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Sessions that are cut at a greatest length."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    w, flags, gap, longest, since = window
+    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
     count = 0
     for code in keys:
         z = offset[code] + size[code]
@@ -272,18 +230,16 @@ def list_cut_sessions(
             begin, final = first[slot[l]], last[slot[r - 1]]
             close = min(final + gap + 1, begin + longest)
             if low < close <= high and begin >= since:
-                note(out, count, w, code, begin, min(final + gap, begin + longest), l, r, close)
+                note(out, count, w, code, (begin, min(final + gap, begin + longest)), (l, r), close)
                 count += 1
             l = r
     return count
 
 
 @kernel
-def keep_cut_sessions(
-    flags: Any, gap: int, longest: int, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_cut_sessions(window: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    flags, gap, longest = window
+    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
     for code in range(keys):
         z = offset[code] + size[code]
         l = next_flag(flags, slot, offset[code], z)
@@ -296,10 +252,9 @@ def keep_cut_sessions(
 
 
 @kernel
-def places_of(codes: Any, positions: Any, index: Any, pool: Any, places: Any) -> None:
+def places_of(codes: Any, positions: Any, runs: Any, places: Any) -> None:
     """The places that begin with these rows of these keys; the run's end if there is none."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start = runs.offset, runs.size, runs.start
     for i in range(codes.shape[0]):
         a = offset[codes[i]]
         places[i] = first_at_least(start, a, a + size[codes[i]], positions[i])

@@ -25,26 +25,14 @@ def session_end(gap: int, longest: int, start: Any, l: int, z: int) -> int:
 
 
 @kernel
-def list_bounded_sessions(
-    w: int,
-    gap: int,
-    longest: int,
-    anchors: Any,
-    since: int,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_bounded_sessions(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Sessions that are cut at a greatest length.
 
     Where one is cut depends on where the one before began, so each key has an anchor: the position
     of a row that begins a session. Rows before it are kept for other windows.
     """
-    offset, size, base = index
-    start, slot, first, last = pool
+    w, gap, longest, anchors, since = window
+    offset, size, base, start = runs.offset, runs.size, runs.base, runs.start
     count = 0
     for code in keys:
         z = offset[code] + size[code]
@@ -54,18 +42,16 @@ def list_bounded_sessions(
             begin, final = start[l], start[r - 1]
             close = min(final + gap + 1, begin + longest)
             if low < close <= high and begin >= since:
-                note(out, count, w, code, begin, min(final + gap, begin + longest), l, r, close)
+                note(out, count, w, code, (begin, min(final + gap, begin + longest)), (l, r), close)
                 count += 1
             l = r
     return count
 
 
 @kernel
-def keep_bounded_sessions(
-    gap: int, longest: int, anchors: Any, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_bounded_sessions(window: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    gap, longest, anchors = window
+    offset, size, base, start = runs.offset, runs.size, runs.base, runs.start
     for code in range(keys):
         z = offset[code] + size[code]
         l = offset[code] + max(anchors[code] - base[code], 0)
@@ -79,21 +65,10 @@ def keep_bounded_sessions(
 
 
 @kernel
-def list_row_windows(
-    w: int,
-    length: int,
-    every: int,
-    since: int,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_row_windows(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Rows `[k * every, k * every + length)` of a key; an instance needs all its rows."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    w, length, every, since = window
+    offset, size, base, start = runs.offset, runs.size, runs.base, runs.start
     count = 0
     for code in keys:
         z = offset[code] + size[code]
@@ -107,7 +82,7 @@ def list_row_windows(
         while r <= z and start[r - 1] < high:
             l = r - length
             if start[r - 1] + 1 > low and start[l] >= since:
-                note(out, count, w, code, k * every, k * every + length, l, r, start[r - 1] + 1)
+                note(out, count, w, code, (k * every, k * every + length), (l, r), start[r - 1] + 1)
                 count += 1
             k += 1
             r += every
@@ -115,11 +90,9 @@ def list_row_windows(
 
 
 @kernel
-def keep_row_windows(
-    length: int, every: int, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_row_windows(window: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    length, every = window
+    offset, size, base, start = runs.offset, runs.size, runs.base, runs.start
     for code in range(keys):
         z = offset[code] + size[code]
         # Rows before `settled` keep their positions for ever.
@@ -132,21 +105,10 @@ def keep_row_windows(
 
 
 @kernel
-def list_opened_by_rows(
-    w: int,
-    length: int,
-    every: int,
-    since: int,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_opened_by_rows(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Time windows that open at every n-th row; equal intervals are one."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    w, length, every, since = window
+    offset, size, base, start = runs.offset, runs.size, runs.base, runs.start
     count = 0
     for code in keys:
         a = offset[code]
@@ -161,7 +123,7 @@ def list_opened_by_rows(
                     l += 1
                 while r < z and start[r] < begin + length:
                     r += 1
-                note(out, count, w, code, begin, begin + length, l, r, begin + length)
+                note(out, count, w, code, (begin, begin + length), (l, r), begin + length)
                 count += 1
             before = begin
             p += every
@@ -169,11 +131,9 @@ def list_opened_by_rows(
 
 
 @kernel
-def keep_opened_by_rows(
-    length: int, every: int, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_opened_by_rows(window: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    length, every = window
+    offset, size, base, start = runs.offset, runs.size, runs.base, runs.start
     for code in range(keys):
         a = offset[code]
         z = a + size[code]
@@ -187,22 +147,10 @@ def keep_opened_by_rows(
 
 
 @kernel
-def list_last_rows(
-    w: int,
-    length: int,
-    every: int,
-    origin: int,
-    since: int,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_last_rows(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """The last rows before each multiple of a time step that saw one since the multiple before."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    w, length, every, origin, since = window
+    offset, size, base, start = runs.offset, runs.size, runs.base, runs.start
     count = 0
     for code in keys:
         a = offset[code]
@@ -217,17 +165,15 @@ def list_last_rows(
                 p += 1
             l = max(p - min(length, p - a + base[code]), a)
             if mark > low and start[l] >= since:
-                note(out, count, w, code, start[l], mark, l, p, mark)
+                note(out, count, w, code, (start[l], mark), (l, p), mark)
                 count += 1
     return count
 
 
 @kernel
-def keep_last_rows(
-    length: int, every: int, origin: int, point: int, keys: int, index: Any, pool: Any, keep: Any
-) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_last_rows(window: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    length, every, origin = window
+    offset, size, start = runs.offset, runs.size, runs.start
     for code in range(keys):
         z = offset[code] + size[code]
         p = first_at_least(start, offset[code], z, point - (point - origin) % every)
@@ -235,20 +181,10 @@ def keep_last_rows(
 
 
 @kernel
-def list_punctuated(
-    w: int,
-    marks: Any,
-    since: int,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_punctuated(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Runs of slices, each opened by a marked one; the first slice of a run is always an opener."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    w, marks, since = window
+    offset, size, slot, first = runs.offset, runs.size, runs.slot, runs.first
     count = 0
     for code in keys:
         z = offset[code] + size[code]
@@ -260,16 +196,16 @@ def list_punctuated(
             if marks[slot[r]]:
                 begin = first[slot[l]]
                 if end + 1 > low and begin >= since:
-                    note(out, count, w, code, begin, end, l, r, end + 1)
+                    note(out, count, w, code, (begin, end), (l, r), end + 1)
                     count += 1
                 l = r
     return count
 
 
 @kernel
-def keep_punctuated(marks: Any, point: int, keys: int, index: Any, pool: Any, keep: Any) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_punctuated(window: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    (marks,) = window
+    offset, size, slot, first = runs.offset, runs.size, runs.slot, runs.first
     for code in range(keys):
         z = offset[code] + size[code]
         l = offset[code]
@@ -282,22 +218,10 @@ def keep_punctuated(marks: Any, point: int, keys: int, index: Any, pool: Any, ke
 
 
 @kernel
-def list_threshold(
-    w: int,
-    marks: Any,
-    least: int,
-    rows: Any,
-    since: int,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_threshold(window: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Longest runs of marked slices, up to the first one that is not, of `least` rows or more."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    w, marks, least, since = window
+    offset, size, slot, first, rows = runs.offset, runs.size, runs.slot, runs.first, runs.rows
     count = 0
     for code in keys:
         z = offset[code] + size[code]
@@ -313,16 +237,16 @@ def list_threshold(
             elif l >= 0:
                 begin = first[slot[l]]
                 if low < end + 1 <= high and many >= least and begin >= since:
-                    note(out, count, w, code, begin, end, l, r, end + 1)
+                    note(out, count, w, code, (begin, end), (l, r), end + 1)
                     count += 1
                 l = -1
     return count
 
 
 @kernel
-def keep_threshold(marks: Any, point: int, keys: int, index: Any, pool: Any, keep: Any) -> None:
-    offset, size, base = index
-    start, slot, first, last = pool
+def keep_threshold(window: Any, point: int, keys: int, runs: Any, keep: Any) -> None:
+    (marks,) = window
+    offset, size, slot, last = runs.offset, runs.size, runs.slot, runs.last
     for code in range(keys):
         l = first_lasting(slot, last, offset[code], offset[code] + size[code], point)
         # A run that reaches the first unsettled slice may go on.

@@ -59,9 +59,7 @@ def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
         whole = [np.empty(room, np.int64) for _ in range(4)]
         bounds = [np.empty(room, kind) for _ in range(3)]
         out = (whole[0], whole[1], bounds[0], bounds[1], whole[2], whole[3], bounds[2])
-        index = (runs.offset, runs.size, runs.base)
-        pool = (runs.start, runs.slot, runs.first, runs.last)
-        found = run(item)(*arguments, index, pool, out)
+        found = run(item)(*arguments, runs.arrays, out)
         runs.listed = found
         if found <= room:
             return Instances(*(array[:found] for array in out))
@@ -114,18 +112,14 @@ class FreeWindows:
 
 
 @kernel
-def note(
-    out: Any, count: int, w: int, code: int, begin: Any, end: Any, l: int, r: int, close: Any
-) -> None:
-    """Write one instance, if there is room."""
+def note(out: Any, count: int, w: int, code: int, bounds: Any, places: Any, close: Any) -> None:
+    """Write one instance, with its bounds and the places of its slices, if there is room."""
     window, key, begins, ends, left, right, closes = out
     if count < window.shape[0]:
         window[count] = w
         key[count] = code
-        begins[count] = begin
-        ends[count] = end
-        left[count] = l
-        right[count] = r
+        begins[count], ends[count] = bounds
+        left[count], right[count] = places
         closes[count] = close
 
 
@@ -180,11 +174,10 @@ def needed_from(windows: Any, point: Any) -> Any:
 
 
 @kernel
-def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: Any, out: Any) -> int:
+def list_free(windows: Any, keys: Any, low: Any, high: Any, runs: Any, out: Any) -> int:
     """Context-free windows. `low` and `high` have one value for all keys, or one for each."""
     numbers, kinds, origins, everys, lengths, since = windows
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start = runs.offset, runs.size, runs.start
     count = 0
     single = low.shape[0] == 1
     # The windows of which anything closes, and where their first instance to do so is.
@@ -228,7 +221,7 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
                 l = first_at_least(start, a, z, begin) if start[a] < begin else a
                 r = first_at_least(start, l, z, end) if start[z - 1] >= end else z
                 if l < r:
-                    note(out, count, numbers[w], code, begin, end, l, r, end)
+                    note(out, count, numbers[w], code, (begin, end), (l, r), end)
                     count += 1
                 continue
             kind, origin, every, length = kinds[w], origins[w], everys[w], lengths[w]
@@ -251,7 +244,7 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, index: Any, pool: An
                     while r < z and start[r] < end:
                         r += 1
                     if begin >= since[w]:
-                        note(out, count, numbers[w], code, begin, end, l, r, end)
+                        note(out, count, numbers[w], code, (begin, end), (l, r), end)
                         count += 1
                     k += 1
                 begin, end = bounds_at(kind, origin, every, length, k)
@@ -279,8 +272,7 @@ def _check_count(
 ) -> None:
     """Refuse a listing that would not end in any time that one waits for."""
     counts = np.zeros(len(free.numbers))
-    index = (runs.offset, runs.size, runs.base)
-    run(count_free)(free.arrays(), keys, low, high, index, runs.start, counts)
+    run(count_free)(free.arrays(), keys, low, high, runs.arrays, counts)
     if counts.sum() <= INSTANCES_OF_A_CALL:
         return
     w = int(counts.argmax())
@@ -293,12 +285,10 @@ def _check_count(
 
 
 @kernel
-def count_free(
-    windows: Any, keys: Any, low: Any, high: Any, index: Any, start: Any, counts: Any
-) -> None:
+def count_free(windows: Any, keys: Any, low: Any, high: Any, runs: Any, counts: Any) -> None:
     """How many instances of each window there are, give or take a few: ends that hold a slice."""
     numbers, kinds, origins, everys, lengths, since = windows
-    offset, size, base = index
+    offset, size, start = runs.offset, runs.size, runs.start
     for j in range(keys.shape[0]):
         a = offset[keys[j]]
         lowest = low[0] if low.shape[0] == 1 else low[j]
@@ -320,20 +310,10 @@ def count_free(
 
 
 @kernel
-def list_sessions(
-    numbers: Any,
-    gaps: Any,
-    since: Any,
-    keys: Any,
-    low: int,
-    high: int,
-    index: Any,
-    pool: Any,
-    out: Any,
-) -> int:
+def list_sessions(windows: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
     """Sessions of every gap, made of the slices of the smallest one."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    numbers, gaps, since = windows
+    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
     count = 0
     for w in range(numbers.shape[0]):
         gap = gaps[w]
@@ -346,17 +326,16 @@ def list_sessions(
                     r += 1
                 end = last[slot[r - 1]] + gap
                 if low < end + 1 <= high and first[slot[l]] >= since[w]:
-                    note(out, count, numbers[w], code, first[slot[l]], end, l, r, end + 1)
+                    note(out, count, numbers[w], code, (first[slot[l]], end), (l, r), end + 1)
                     count += 1
                 l = r
     return count
 
 
 @kernel
-def keep_sessions(gap: int, point: int, keys: int, index: Any, pool: Any, keep: Any) -> None:
+def keep_sessions(gap: int, point: int, keys: int, runs: Any, keep: Any) -> None:
     """The first place of each run that a session not complete at `point` can need."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
     for code in range(keys):
         z = offset[code] + size[code]
         l = offset[code]
@@ -371,10 +350,9 @@ def keep_sessions(gap: int, point: int, keys: int, index: Any, pool: Any, keep: 
 
 
 @kernel
-def keep_from(least: Any, keys: int, index: Any, pool: Any, keep: Any) -> None:
+def keep_from(least: Any, keys: int, runs: Any, keep: Any) -> None:
     """The first place of each run that starts at or after `least`, one value or one per key."""
-    offset, size, base = index
-    start, slot, first, last = pool
+    offset, size, start = runs.offset, runs.size, runs.start
     for code in range(keys):
         bound = least[0] if least.shape[0] == 1 else least[code]
         z = offset[code] + size[code]

@@ -190,5 +190,5 @@ class GridGroup(SliceGroup):
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
         least = np.array([self.free.needed_from(point)])
-        run(keep_from)(least, self.runs.keys, *self._index(), keep)
+        run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep

@@ -302,11 +302,6 @@ class SliceGroup(ABC):
         if len(freed):
             self.store.forget(freed)
 
-    def _index_of(self, keys: np.ndarray) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        """The same as `_index` for some keys, which are numbered anew."""
-        index, pool = self._index()
-        return tuple(array[keys] for array in index), pool
-
     def fuse(self, point: int, highs: np.ndarray, low: int) -> None:
         """Make one of slices that only ends of windows part, all of them complete at `point`."""
         if self.begins is None or point >= INFINITY:
@@ -347,13 +342,6 @@ class SliceGroup(ABC):
 
     def _keep(self) -> np.ndarray:
         return self.runs.offset + self.runs.size
-
-    def _index(self) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
-        runs = self.runs
-        return (
-            (runs.offset, runs.size, runs.base),
-            (runs.start, runs.slot, runs.first, runs.last),
-        )
 
 
 class SessionGroup(SliceGroup):
@@ -410,7 +398,7 @@ class SessionGroup(SliceGroup):
             self.add_in_order(Grouped.of(rest))
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        sessions = collect(list_sessions, self.runs, *self.arrays, keys, low, high)
+        sessions = collect(list_sessions, self.runs, self.arrays, keys, low, high)
         if not len(self.free.numbers):
             return sessions
         points = (np.array([low]), np.array([high]))
@@ -428,15 +416,15 @@ class SessionGroup(SliceGroup):
         if len(self.windows) > 1:
             return
         keep = self._keep()[keys]
-        run(keep_sessions)(self.widest, point, len(keys), *self._index_of(keys), keep)
+        run(keep_sessions)(self.widest, point, len(keys), self.runs.arrays_of(keys), keep)
         self._drop(keys, keep)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
-        run(keep_sessions)(self.widest, point, self.runs.keys, *self._index(), keep)
+        run(keep_sessions)(self.widest, point, self.runs.keys, self.runs.arrays, keep)
         if len(self.free.numbers):
             least = np.array([self.free.needed_from(point)])
-            run(keep_from)(least, self.runs.keys, *self._index(), keep)
+            run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep
 
     def evict(self, point: int) -> None:
@@ -453,12 +441,9 @@ class SessionGroup(SliceGroup):
             least,
             self.gap,
             runs.keys,
-            (runs.offset, runs.size, runs.room),
-            (runs.start, runs.stop, runs.slot),
-            (runs.first, runs.last, runs.rows),
+            runs.arrays,
             self.store.touched(),
-            older,
-            newer,
+            (older, newer),
         )
         return older[:count], newer[:count]
 
@@ -514,9 +499,8 @@ class RowGroup(SliceGroup):
             listing = self._calls(entry)
             if listing is not None:
                 item, arguments = listing[0], listing[1]
-                found.append(
-                    collect(item, self.runs, entry.number, *arguments, entry.since, keys, low, high)
-                )
+                window = (entry.number, *arguments, entry.since)
+                found.append(collect(item, self.runs, window, keys, low, high))
         return Instances.concatenate(found)
 
     def drop_closed(self, keys: np.ndarray, point: int) -> None:
@@ -526,23 +510,23 @@ class RowGroup(SliceGroup):
         keep = self._keep()[keys]
         anchors = self._anchors(entry.number)
         known = anchors[keys]
-        limits = (entry.window.gap, INFINITY, known, point, len(keys))
-        run(rows.keep_bounded_sessions)(*limits, *self._index_of(keys), keep)
+        limits, some = (entry.window.gap, INFINITY, known), self.runs.arrays_of(keys)
+        run(rows.keep_bounded_sessions)(limits, point, len(keys), some, keep)
         anchors[keys] = known
         self._drop(keys, keep)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
-        index = self._index()
+        where = (self.runs.keys, self.runs.arrays, keep)
         if len(self.free.numbers):
             least = np.array([min(self.free.needed_from(point), point)])
-            run(keep_from)(least, self.runs.keys, *index, keep)
+            run(keep_from)(least, *where)
         for entry in self.windows:
             listing = self._calls(entry)
             if listing is not None:
                 _, arguments, item = listing
                 limits = self._without_limits(entry, arguments)
-                run(item)(*limits, point, self.runs.keys, *index, keep)
+                run(item)(limits, point, *where)
         return keep
 
     def _without_limits(self, entry: WindowEntry, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -576,6 +560,6 @@ class RowGroup(SliceGroup):
         if isinstance(window, Punctuated):
             return rows.list_punctuated, (self.marks[entry.number],), rows.keep_punctuated
         if isinstance(window, Threshold):
-            marked = (self.marks[entry.number], window.min_rows, self.runs.rows)
+            marked = (self.marks[entry.number], window.min_rows)
             return rows.list_threshold, marked, rows.keep_threshold
         return None

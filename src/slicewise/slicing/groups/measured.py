@@ -183,7 +183,7 @@ class MeasureGroup(GridGroup):
         if point >= INFINITY:
             return np.full(len(self.settled), INFINITY, self.settled.dtype)
         reached = self.settled.copy()
-        run(reach)(point, self.runs.keys, *self._index(), reached)
+        run(reach)(point, self.runs.keys, self.runs.arrays, reached)
         return reached
 
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
@@ -210,14 +210,13 @@ class MeasureGroup(GridGroup):
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
         least = run(needed_of_all)(self.free.arrays(), self.settled, self.runs.keys)
-        run(keep_from)(least, self.runs.keys, *self._index(), keep)
+        run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep
 
 
 @kernel
-def reach(point: int, keys: int, index: Any, pool: Any, reached: Any) -> None:
-    offset, size = index[0], index[1]
-    start, slot, first = pool[0], pool[1], pool[2]
+def reach(point: int, keys: int, runs: Any, reached: Any) -> None:
+    offset, size, start, slot, first = runs.offset, runs.size, runs.start, runs.slot, runs.first
     for code in range(keys):
         for place in range(offset[code] + size[code] - 1, offset[code] - 1, -1):
             if first[slot[place]] < point:

@@ -165,17 +165,18 @@ class OrderedGroup(SliceGroup):
         if isinstance(window, Punctuated):
             return batch.marks[number], batch.marks[number]
         self._grow(number)
-        flags, index = self.flags[number], (grouped.present, grouped.starts, *self._index())
+        flags = self.flags[number]
+        index = ((grouped.present, grouped.starts), self.runs.arrays)
         heads, cuts = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
         if isinstance(window, Threshold):
             run(triggers.cut_changes)(batch.marks[number], *index, flags, cuts)
             return batch.marks[number], cuts
         if isinstance(window, Session):
             limits = (window.gap, window.max_length)
-            run(triggers.cut_sessions)(*limits, batch.times, *index, flags, heads)
+            run(triggers.cut_sessions)(limits, batch.times, *index, flags, heads)
             return heads, heads
-        steps = (window.length, window.every, batch.times, positions)
-        run(triggers.cut_opened)(*steps, *index, flags, cuts, heads)
+        steps = (window.length, window.every)
+        run(triggers.cut_opened)(steps, batch.times, positions, *index, flags, cuts, heads)
         return heads, heads | cuts
 
     def _cuts(self, grouped: Grouped, positions: np.ndarray, heads: Any) -> np.ndarray | None:
@@ -200,8 +201,8 @@ class OrderedGroup(SliceGroup):
         for entry in self.windows:
             if entry.number in self.flags:
                 item, arguments, _, _ = self._calls(entry)
-                limits = (*arguments, entry.since, keys, low, high)
-                found.append(collect(item, self.runs, entry.number, *limits))
+                window = (entry.number, *arguments, entry.since)
+                found.append(collect(item, self.runs, window, keys, low, high))
             elif entry.number in self.users:
                 found.append(self._ended(entry, high))
         return Instances.concatenate(found)
@@ -216,7 +217,7 @@ class OrderedGroup(SliceGroup):
 
     def _places(self, codes: np.ndarray, positions: np.ndarray) -> np.ndarray:
         places = np.empty(len(codes), np.int64)
-        run(triggers.places_of)(codes, positions, *self._index(), places)
+        run(triggers.places_of)(codes, positions, self.runs.arrays, places)
         return places
 
     def handed_out(self, high: int) -> None:
@@ -228,20 +229,20 @@ class OrderedGroup(SliceGroup):
         if self.begins is not None and point < INFINITY:
             self.admit()
             highs = self.seen.copy()
-            run(triggers.settled_rows)(point, self.runs.keys, *self._index(), highs)
+            run(triggers.settled_rows)(point, self.runs.keys, self.runs.arrays, highs)
             self.fuse(point, highs, BEGINNING)
         super().evict(point)
 
     def needed(self, point: int) -> np.ndarray:
         self.admit()
         keep = self._keep()
-        where = (self.runs.keys, *self._index(), keep)
+        where = (self.runs.keys, self.runs.arrays, keep)
         if len(self.counted[0]):
             run(triggers.keep_counted)(self.counted, self.seen, point, *where)
         for entry in self.windows:
             if entry.number in self.flags:
                 _, _, item, arguments = self._calls(entry)
-                run(item)(*arguments, point, *where)
+                run(item)(arguments, point, *where)
         for user in self.users.values():
             codes, positions = user.needed()
             np.minimum.at(keep, codes, self._places(codes, positions))
@@ -255,7 +256,7 @@ class OrderedGroup(SliceGroup):
         if isinstance(window, Punctuated):
             return list_punctuated, (flags,), keep_punctuated, (flags,)
         if isinstance(window, Threshold):
-            limits = (flags, window.min_rows, self.runs.rows)
+            limits = (flags, window.min_rows)
             return list_threshold, limits, keep_threshold, (flags,)
         if isinstance(window, Session):
             bounds = (flags, window.gap, window.max_length)

@@ -57,8 +57,7 @@ def by_sessions(gap: int, late: Late, runs: Runs, since: int) -> Verdict:
     """The verdict of sessions, of which the open ones are in runs."""
     order = np.lexsort((-late.times, late.keys))  # the newest of a key first
     took = np.zeros(len(order), np.bool_)
-    index, pool = (runs.offset, runs.size), (runs.start, runs.slot, runs.first, runs.last)
-    run(join_open)(gap, late.horizon, order, late.keys, late.times, index, pool, took)
+    run(join_open)(gap, late.horizon, order, late.keys, late.times, runs.arrays, took)
     return Verdict(took, ~took & (late.times >= since))
 
 
@@ -69,7 +68,7 @@ def too_late(late: Late, since: int) -> Verdict:
 
 @kernel
 def join_open(
-    gap: int, horizon: int, order: Any, keys: Any, times: Any, index: Any, pool: Any, took: Any
+    gap: int, horizon: int, order: Any, keys: Any, times: Any, runs: Any, took: Any
 ) -> None:
     """Which events make a session that is open, or are near to one."""
     key, newer, reached = -1, False, 0
@@ -79,17 +78,18 @@ def join_open(
             key, newer = k, False
         taken = t + gap >= horizon or (newer and reached - t <= gap)
         if not taken:
-            taken = near_open(gap, horizon, t, k, index, pool)
+            taken = near_open(gap, horizon, t, k, runs)
         took[i] = taken
         if taken:
             newer, reached = True, t
 
 
 @kernel
-def near_open(gap: int, horizon: int, t: int, k: int, index: Any, pool: Any) -> Any:
+def near_open(gap: int, horizon: int, t: int, k: int, runs: Any) -> Any:
     """Whether an open session of `k` is near enough to `t`, which lies before its last event."""
-    offset, size = index
-    start, slot, first, last = pool
+    offset, size = runs.offset, runs.size
+    start, slot = runs.start, runs.slot
+    first, last = runs.first, runs.last
     begin, end = offset[k], offset[k] + size[k]
     place = last_at_most(start, begin, end, t)
     for at in range(max(place, begin), min(place + 2, end)):

@@ -65,15 +65,8 @@ class Ties:
         for name in self.order:
             self._put(name, columns[name].take(rows), slots[rows], runs.slots)
         begins, ends = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-        count = run(find_ties)(
-            keys[rows],
-            at[rows],
-            times[rows],
-            (runs.offset, runs.size),
-            (runs.start, runs.slot, runs.first),
-            begins,
-            ends,
-        )
+        given = (keys[rows], at[rows], times[rows], runs.arrays)
+        count = run(find_ties)(*given, begins, ends)
         if not count:
             return
         begins, firsts = np.unique(begins[:count], return_index=True)
@@ -122,13 +115,12 @@ def _grown(known: Column | None, kind: pa.DataType, size: int) -> Column:
 
 
 @kernel
-def find_ties(keys: Any, at: Any, times: Any, index: Any, pool: Any, begins: Any, ends: Any) -> int:
+def find_ties(keys: Any, at: Any, times: Any, runs: Any, begins: Any, ends: Any) -> int:
     """The places of rows that tie with a new one: from where to where, and how many such there are.
 
     Ranges come once for each new row in them.
     """
-    offset, size = index
-    start, slot, first = pool
+    offset, size, start, slot, first = runs.offset, runs.size, runs.start, runs.slot, runs.first
     count = 0
     for i in range(keys.shape[0]):
         k = keys[i]

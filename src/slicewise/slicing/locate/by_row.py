@@ -12,7 +12,7 @@ import numpy as np
 from slicewise.arrays.grouping import group
 from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.locate.by_time import Sliced
-from slicewise.slicing.store.runs import FREE, Runs
+from slicewise.slicing.store.runs import FREE, TOP, Runs
 
 
 def slice_rows(
@@ -39,22 +39,10 @@ def slice_rows(
     runs.first[born] = runs.last[born] = times[order]
     runs.rows[born] = 1
     runs.arrival[born] = arrival + order
-    while run(lacks_room)(
-        present,
-        starts,
-        runs.cursors,
-        (runs.offset, runs.size, runs.room),
-        (runs.start, runs.stop, runs.slot),
-    ):
+    groups = (present, starts)
+    while run(lacks_room)(groups, runs.arrays):
         runs.grow(len(rows))
-    run(merge_rows)(
-        present,
-        starts,
-        at[order],
-        born,
-        (runs.offset, runs.size),
-        (runs.start, runs.slot, runs.first),
-    )
+    run(merge_rows)(groups, at[order], born, runs.arrays)
     return Sliced(slots, born, (nothing, nothing))
 
 
@@ -73,17 +61,18 @@ def _ordered(
 
 
 @kernel
-def lacks_room(present: Any, starts: Any, cursors: Any, index: Any, pool: Any) -> bool:
+def lacks_room(groups: Any, runs: Any) -> bool:
     """Give each run room for the rows that come; whether the pool is too small for that."""
-    offset, size, room = index
-    start, stop, slot = pool
+    present, starts = groups
+    cursors, offset, size, room = runs.cursors, runs.offset, runs.size, runs.room
+    start, slot = runs.start, runs.slot
     for g in range(present.shape[0]):
         k = present[g]
         more = starts[g + 1] - starts[g]
         if size[k] + more <= room[k]:
             continue
         bigger = 2 * (size[k] + more)
-        top = cursors[0]
+        top = cursors[TOP]
         if top + bigger > start.shape[0]:
             return True
         for i in range(size[k]):
@@ -91,15 +80,15 @@ def lacks_room(present: Any, starts: Any, cursors: Any, index: Any, pool: Any) -
             slot[top + i] = slot[offset[k] + i]
         offset[k] = top
         room[k] = bigger
-        cursors[0] = top + bigger
+        cursors[TOP] = top + bigger
     return False
 
 
 @kernel
-def merge_rows(present: Any, starts: Any, at: Any, born: Any, index: Any, pool: Any) -> None:
+def merge_rows(groups: Any, at: Any, born: Any, runs: Any) -> None:
     """Merge sorted rows into the runs of their keys, from the back; ties stay in arrival order."""
-    offset, size = index
-    start, slot, first = pool
+    present, starts = groups
+    offset, size, start, slot, first = runs.offset, runs.size, runs.start, runs.slot, runs.first
     for g in range(present.shape[0]):
         k = present[g]
         new = starts[g + 1] - 1

@@ -17,7 +17,16 @@ import numpy as np
 from slicewise.codegen.kernel import inlined, kernel
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.locate.by_time import Edges, Sliced, bounds_for, bounds_of, resumed
-from slicewise.slicing.store.runs import Runs, join_places, mend, move_places, open_place, seek
+from slicewise.slicing.store.runs import (
+    BORN,
+    MERGED,
+    Runs,
+    join_places,
+    mend,
+    move_places,
+    open_place,
+    seek,
+)
 
 
 class Rule(NamedTuple):
@@ -69,7 +78,8 @@ def slice_sorted_sessions(
     If it is `limited` those of a key need not be in order, and slicing may stop, as `resumed` says.
     """
     begins, tally = np.empty(len(times), np.int64), np.zeros(1, np.int64)
-    given = (times, *groups, tuple(rule), bounds_for(edges, reach, len(times)), begins, tally)
+    bounds = bounds_for(edges, reach, len(times))
+    given = (times, groups, tuple(rule), bounds, (begins, tally))
     found = resumed(runs, len(times), into_session_ranges, given, limited=limited)
     count = int(tally[0])
     begins = np.append(begins[:count], found.events)
@@ -84,21 +94,15 @@ def into_sessions(
     rule: Any,
     bounds: Any,
     begin: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    slots: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
+    runs: Any,
+    found: Any,
 ) -> Any:
     """Sessions by a rule and edges; `start` and `stop` of a place are its first and last event."""
+    slots = found[0]
     gap = rule[0]
-    offset, size, room = index
-    start, stop, slot = pool
-    first, last, rows = cells
+    offset, size = runs.offset, runs.size
+    start, stop, slot = runs.start, runs.stop, runs.slot
+    last, rows = runs.last, runs.rows
     k, key, place, here, count = 0, -1, -1, -1, 0
     since, until = times[0], times[0] - 1  # the session of the event before; none yet
     newest = False  # whether that is the last session of its key
@@ -129,13 +133,11 @@ def into_sessions(
         if not edge <= t < next_edge:
             edge, next_edge = bounds_of(t, bounds)
         around = (rule, edge, next_edge)
-        at, hole = seek(t, k, offset[k], 0, cursors, index, pool)
-        place, at, hole = place_in_sessions(
-            t, k, around, at, hole, 0, cursors, index, pool, free, cells, born, older, newer
-        )
+        at, hole = seek(t, k, offset[k], 0, runs)
+        place, at, hole = place_in_sessions(t, k, around, at, hole, 0, runs, found)
         if place < 0:
             return i
-        mend(k, at, hole, cursors, index, pool)
+        mend(k, at, hole, runs)
         here = slot[place]
         rows[here] += 1
         slots[i] = here
@@ -152,28 +154,22 @@ def into_sessions(
 @kernel
 def into_session_ranges(
     times: Any,
-    present: Any,
-    starts: Any,
+    groups: Any,
     rule: Any,
     bounds: Any,
-    begins: Any,
-    tally: Any,
+    ranges: Any,
     begin: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    slots: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
+    runs: Any,
+    found: Any,
 ) -> Any:
     """Sessions of events by key: ranges of them begin at `begins` and go to `slots`."""
+    present, starts = groups
+    begins, tally = ranges
+    slots = found[0]
     gap = rule[0]
-    offset, size, room = index
-    start, stop, slot = pool
-    first, last, rows = cells
+    offset, size = runs.offset, runs.size
+    start, stop, slot = runs.start, runs.stop, runs.slot
+    last, rows = runs.last, runs.rows
     edge, next_edge = times[0], times[0]
     for g in range(present.shape[0]):
         k, end = present[g], starts[g + 1]
@@ -183,14 +179,11 @@ def into_session_ranges(
             if not edge <= times[i] < next_edge:
                 edge, next_edge = bounds_of(times[i], bounds)
             around = (rule, edge, next_edge)
-            at, hole = seek(times[i], k, at, hole, cursors, index, pool)
+            at, hole = seek(times[i], k, at, hole, runs)
             more = end - 1 - i
-            place, at, hole = place_in_sessions(
-                times[i], k, around, at, hole, more,
-                cursors, index, pool, free, cells, born, older, newer,
-            )  # fmt: skip
+            place, at, hole = place_in_sessions(times[i], k, around, at, hole, more, runs, found)
             if place < 0:
-                mend(k, at, hole, cursors, index, pool)
+                mend(k, at, hole, runs)
                 return i
             since, until = start[place], stop[place]
             # Only the last session may grow without a look at the one after it.
@@ -210,7 +203,7 @@ def into_session_ranges(
             begins[tally[0]] = i
             tally[0] += 1
             i = past
-        mend(k, at, hole, cursors, index, pool)
+        mend(k, at, hole, runs)
     return times.shape[0]
 
 
@@ -222,14 +215,8 @@ def place_in_sessions(
     at: int,
     hole: int,
     more: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
+    runs: Any,
+    found: Any,
 ) -> Any:
     """The place of the session that an event belongs to, which reaches to it; -1 without room.
 
@@ -237,9 +224,11 @@ def place_in_sessions(
     behind the sessions that begin at or before the event, and `hole` places are empty there;
     `more` events may come that want places. Returns also what is behind the place, so.
     """
-    offset, size, room = index
-    start, stop, slot = pool
-    first, last, rows = cells
+    _, born, older, newer = found
+    cursors = runs.cursors
+    offset, size = runs.offset, runs.size
+    start, stop, slot = runs.start, runs.stop, runs.slot
+    first, last, rows = runs.first, runs.last, runs.rows
     rule, edge, next_edge = around
     gap, fuses = rule
     place, after = at - 1, at + hole
@@ -249,9 +238,9 @@ def place_in_sessions(
     leads = at < offset[k] + size[k] and start[after] < next_edge and start[after] - t <= gap
     if follows and leads and fuses:
         here, gone = slot[place], slot[after]
-        older[cursors[3]] = here
-        newer[cursors[3]] = gone
-        cursors[3] += 1
+        older[cursors[MERGED]] = here
+        newer[cursors[MERGED]] = gone
+        cursors[MERGED] += 1
         stop[place] = stop[after]
         rows[here] += rows[gone]
         last[here] = last[gone]
@@ -262,7 +251,7 @@ def place_in_sessions(
         first[slot[at]] = t
         place, at = at, at + 1
     elif not follows:
-        place, hole = open_place(k, at, hole, more, cursors, index, pool, free)
+        place, hole = open_place(k, at, hole, more, runs)
         if place < 0:
             return -1, at, hole
         at = place + 1
@@ -271,8 +260,8 @@ def place_in_sessions(
         rows[slot[place]] = 0
         first[slot[place]] = t
         last[slot[place]] = t
-        born[cursors[2]] = slot[place]
-        cursors[2] += 1
+        born[cursors[BORN]] = slot[place]
+        cursors[BORN] += 1
     if t > stop[place]:
         stop[place] = t
         last[slot[place]] = t
@@ -284,33 +273,29 @@ def fuse_past(
     least: int,
     gap: int,
     keys: int,
-    index: Any,
-    pool: Any,
-    cells: Any,
+    runs: Any,
     touched: Any,
-    older: Any,
-    newer: Any,
+    pairs: Any,
 ) -> int:
     """Make one of neighbours of a session that end before `least`: no other window needs them.
 
     Returns how many pairs of slots became one; `touched` gets the least time of each key that this
     changes.
     """
-    offset, size, room = index
-    start, stop, slot = pool
+    offset, size, start, stop, slot = runs.offset, runs.size, runs.start, runs.stop, runs.slot
     count = 0
     for k in range(keys):
         w, end = offset[k], offset[k] + size[k]
         i = w + 1
         while i < end and stop[i] < least:
             if start[i] - stop[w] <= gap:
-                count = join_places(k, w, i, pool, cells, touched, older, newer, count)
+                count = join_places(k, w, i, runs, touched, pairs, count)
             else:
                 w += 1
                 start[w], stop[w], slot[w] = start[i], stop[i], slot[i]
             i += 1
         fused = i - w - 1
         if fused > 0:
-            move_places(i, end, -fused, pool)
+            move_places(i, end, -fused, runs)
             size[k] -= fused
     return count

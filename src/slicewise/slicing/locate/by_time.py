@@ -18,11 +18,10 @@ import numpy as np
 from slicewise import tuning
 from slicewise.arrays.searches import first_at_least, last_at_most, near_at_most
 from slicewise.codegen.kernel import Kernel, inlined, kernel, run
+from slicewise.limits import UNLIMITED
 from slicewise.slicing.store.runs import BORN, MERGED, MOVES, Runs, mend, open_place, seek
 from slicewise.windows import Window
 from slicewise.windows.base import EdgeRule
-
-UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,7 +172,7 @@ def slice_sorted(
     """
     size = int(groups[1][-1])
     cut = None if cuts is None else np.append(np.flatnonzero(cuts), size)
-    given = (at, reach[0], times, *groups, cut, bounds_for(edges, reach, size))
+    given = (at, times, (*groups, reach[0]), cut, bounds_for(edges, reach, size))
     found = resumed(runs, size, into_ranges, given)
     slots, begins = found.merged
     return Sliced(slots, found.born, (slots[:0], slots[:0]), np.append(begins, size))
@@ -194,16 +193,12 @@ def resumed(
 
     A `limited` one stops for good when it has moved too many slices for so many events.
     """
-    slots, born, older, newer = runs.scratch(n)
+    slots, born, older, newer = found = runs.scratch(n)
     runs.cursors[BORN] = runs.cursors[MERGED] = 0
     runs.cursors[MOVES] = tuning.active().moves_per_event * n if limited else UNLIMITED
     done = 0
     while True:
-        index = (runs.offset, runs.size, runs.room)
-        pool = (runs.start, runs.stop, runs.slot)
-        cells = (runs.first, runs.last, runs.rows)
-        lists = (slots, born, older, newer)
-        done = run(item)(*given, done, runs.cursors, index, pool, runs.free, cells, *lists)
+        done = run(item)(*given, done, runs.arrays, found)
         if done == n or runs.cursors[MOVES] < 0:
             break
         runs.grow(min(n - done, max(1024, runs.live // 2)))
@@ -250,16 +245,11 @@ def place_in_slices(
     edge: Any,
     next_edge: Any,
     bounds: Any,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    rows: Any,
+    runs: Any,
     born: Any,
 ) -> Any:
     """The place of the slice that an event belongs to, -1 without room; and the edges looked at."""
-    offset, size, room = index
-    start, stop, slot = pool
+    offset, size, start, stop, slot = runs.offset, runs.size, runs.start, runs.stop, runs.slot
     end = offset[k] + size[k]
     if size[k] > 0:
         tail = end - 1
@@ -273,13 +263,13 @@ def place_in_slices(
             end = found + 1
     if not edge <= t < next_edge:
         edge, next_edge = bounds_of(t, bounds)
-    place, _ = open_place(k, end, 0, 0, cursors, index, pool, free)
+    place, _ = open_place(k, end, 0, 0, runs)
     if place >= 0:
         start[place] = edge
         stop[place] = next_edge
-        rows[slot[place]] = 0
-        born[cursors[2]] = slot[place]
-        cursors[2] += 1
+        runs.rows[slot[place]] = 0
+        born[runs.cursors[BORN]] = slot[place]
+        runs.cursors[BORN] += 1
     return place, edge, next_edge
 
 
@@ -291,24 +281,18 @@ def into_slices(
     wanted: Any,
     bounds: Any,
     begin: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    slots: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
+    runs: Any,
+    found: Any,
 ) -> Any:
     """Slices between context-free edges; returns the first event for which there was no room.
 
     Without `times` the first and last event times of slices are not kept, and without `keys` all
     events have key 0: the common case is a bare loop.
     """
-    offset, size, room = index
-    start, stop, slot = pool
-    first, last, rows = cells
+    slots, born, older, newer = found
+    cursors = runs.cursors
+    start, stop, slot = runs.start, runs.stop, runs.slot
+    first, last, rows = runs.first, runs.last, runs.rows
     k, key, here, count = 0, -1, -1, 0
     low, high = at[0], at[0]  # nothing is in between: the first event looks for its slice
     edge, next_edge = low, high
@@ -327,10 +311,8 @@ def into_slices(
                 early = min(early, times[i])
                 late = max(late, times[i])
             continue
-        made = cursors[2]
-        place, edge, next_edge = place_in_slices(
-            t, k, edge, next_edge, bounds, cursors, index, pool, free, rows, born
-        )
+        made = cursors[BORN]
+        place, edge, next_edge = place_in_slices(t, k, edge, next_edge, bounds, runs, born)
         if place < 0:
             if count > 0:
                 rows[here] += count
@@ -341,7 +323,7 @@ def into_slices(
         slots[i] = there
         rows[there] += 1
         if times is not None:
-            if made < cursors[2]:
+            if made < cursors[BORN]:
                 first[there], last[there] = times[i], times[i]
             first[there] = min(first[there], times[i])
             last[there] = max(last[there], times[i])
@@ -373,30 +355,25 @@ def measure_of(i: int, at: Any, lowest: Any) -> Any:
 @kernel
 def into_ranges(
     at: Any,
-    lowest: Any,
     times: Any,
-    present: Any,
-    starts: Any,
+    groups: Any,
     cuts: Any,
     bounds: Any,
     begin: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    slots: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
+    runs: Any,
+    found: Any,
 ) -> Any:
     """Slices of events in order: ranges of them go to slots `older`, and begin at `newer`.
 
-    `cuts` are the rows that begin a slice whatever their measure, and the number of rows.
+    `groups` are the keys that occur, where the events of each begin, and the least measure. `cuts`
+    are the rows that begin a slice whatever their measure, and the number of rows.
     """
-    offset, size, room = index
-    start, stop, slot = pool
-    first, last, rows = cells
+    present, starts, lowest = groups
+    slots, born, older, newer = found
+    cursors = runs.cursors
+    offset, size = runs.offset, runs.size
+    start, stop, slot = runs.start, runs.stop, runs.slot
+    first, last, rows = runs.first, runs.last, runs.rows
     edge, next_edge = lowest, lowest
     c = 0
     for g in range(present.shape[0]):
@@ -410,15 +387,15 @@ def into_ranges(
                 while cuts[c] < i:
                     c += 1
                 cut = cuts[c] == i
-            behind, hole = seek(t, k, behind, hole, cursors, index, pool)
+            behind, hole = seek(t, k, behind, hole, runs)
             place = behind - 1
             if place < offset[k] or t >= stop[place] or (cut and behind == offset[k] + size[k]):
                 if not edge <= t < next_edge:
                     edge, next_edge = bounds_of(t, bounds)
                 more = end - 1 - i
-                place, hole = open_place(k, behind, hole, more, cursors, index, pool, free)
+                place, hole = open_place(k, behind, hole, more, runs)
                 if place < 0:
-                    mend(k, behind, hole, cursors, index, pool)
+                    mend(k, behind, hole, runs)
                     return i
                 behind = place + 1
                 start[place] = edge if cuts is None else t
@@ -426,8 +403,8 @@ def into_ranges(
                 rows[slot[place]] = 0
                 if times is not None:
                     first[slot[place]] = times[i]
-                born[cursors[2]] = slot[place]
-                cursors[2] += 1
+                born[cursors[BORN]] = slot[place]
+                cursors[BORN] += 1
             past = end
             if measure_of(end - 1, at, lowest) >= stop[place]:
                 if at is None:
@@ -440,9 +417,9 @@ def into_ranges(
             rows[there] += past - i
             if times is not None:
                 last[there] = times[past - 1]
-            older[cursors[3]] = there
-            newer[cursors[3]] = i
-            cursors[3] += 1
+            older[cursors[MERGED]] = there
+            newer[cursors[MERGED]] = i
+            cursors[MERGED] += 1
             i = past
-        mend(k, behind, hole, cursors, index, pool)
+        mend(k, behind, hole, runs)
     return starts[present.shape[0]]

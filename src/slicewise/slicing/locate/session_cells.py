@@ -29,7 +29,8 @@ def slice_sessions_alone(
         return None
     tuning.took("session cells")
     homes, grid = np.empty((4, 2 * cells[2]), np.int64), np.empty(MOST_STEPS, np.int64)
-    given = (times, tuple(rule), *cells, homes, grid)
+    bounds, lowest, count = cells
+    given = (times, tuple(rule), bounds, (lowest, count), (homes, grid))
     return resumed(runs, len(times), into_session_cells, given, limited=True)
 
 
@@ -38,64 +39,53 @@ def into_session_cells(
     times: Any,
     rule: Any,
     bounds: Any,
-    lowest: int,
-    count: int,
-    homes: Any,
-    grid: Any,
-    begin: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
     cells: Any,
-    slots: Any,
-    born: Any,
-    older: Any,
-    newer: Any,
+    memory: Any,
+    begin: int,
+    runs: Any,
+    found: Any,
 ) -> Any:
     """Sessions of events within `count` cells between listed edges, the first one at `lowest`.
 
-    `homes` has the slot of the only slice of each cell, its first event, its last one and how many
-    came; two of the latter: every other event goes to the second.
+    `cells` are these two, and `memory` is room for homes and a grid. `homes` has the slot of
+    the only slice of each cell, its first event, its last one and how many came; two of the latter:
+    every other event goes to the second.
     """
-    slot, rows = pool[2], cells[2]
+    lowest, count = cells
+    homes, grid = memory
+    slots, slot, rows = found[0], runs.slot, runs.rows
     edges = bounds[0][lowest:]
-    base, shift = edges[0], lay_grid(edges, count, grid)
+    laid = (edges, grid, edges[0], lay_grid(edges, count, grid))
     for cell in range(count):
-        find_home(cell, edges, homes, index, pool)
-    done = into_session_homes(times, rule[0], edges, base, shift, grid, homes, slots, begin)
+        find_home(cell, edges, homes, runs)
+    done = into_session_homes(times, rule[0], laid, homes, slots, begin)
     while done < times.shape[0]:
         t = times[done]
-        cell = cell_of(t, base, shift, grid, edges)
-        give_back(cell, edges, homes, index, pool, cells)
-        at, hole = seek(t, 0, index[0][0], 0, cursors, index, pool)
+        cell = cell_of(t, laid)
+        give_back(cell, edges, homes, runs)
+        at, hole = seek(t, 0, runs.offset[0], 0, runs)
         around = (rule, edges[cell], edges[cell + np.uint64(1)])
-        place, at, hole = place_in_sessions(
-            t, 0, around, at, hole, 0, cursors, index, pool, free, cells, born, older, newer
-        )
+        place, at, hole = place_in_sessions(t, 0, around, at, hole, 0, runs, found)
         if place < 0:
             break
-        mend(0, at, hole, cursors, index, pool)
+        mend(0, at, hole, runs)
         slots[done] = slot[place]
         rows[slot[place]] += 1
-        find_home(cell, edges, homes, index, pool)
-        done = into_session_homes(times, rule[0], edges, base, shift, grid, homes, slots, done + 1)
+        find_home(cell, edges, homes, runs)
+        done = into_session_homes(times, rule[0], laid, homes, slots, done + 1)
     for cell in range(count):
-        give_back(cell, edges, homes, index, pool, cells)
+        give_back(cell, edges, homes, runs)
     return done
 
 
 @kernel
-def into_session_homes(
-    times: Any, gap: int, edges: Any, base: int, shift: int, grid: Any, homes: Any, slots: Any,
-    begin: int,
-) -> Any:  # fmt: skip
+def into_session_homes(times: Any, gap: int, laid: Any, homes: Any, slots: Any, begin: int) -> Any:
     """Events from `begin` on that are near the only slice of their cell; the first that is not."""
     home, first, last, counts = homes[0], homes[1], homes[2], homes[3]
     times, slots = times[begin:], slots[begin:]  # so that no index can be negative
     for i in range(times.shape[0]):
         t = times[i]
-        cell = cell_of(t, base, shift, grid, edges)
+        cell = cell_of(t, laid)
         # Neighbours mostly are of one slice: one need not wait for what the other noted.
         half = cell + cell + np.uint64(i & 1)
         high, low = last[half], first[cell]
@@ -110,10 +100,10 @@ def into_session_homes(
 
 
 @kernel
-def find_home(cell: int, edges: Any, homes: Any, index: Any, pool: Any) -> None:
+def find_home(cell: int, edges: Any, homes: Any, runs: Any) -> None:
     """Take the slice of a cell at hand, if it is the only one and reaches into no other cell."""
-    start, stop, slot = pool
-    begin, end = index[0][0], index[0][0] + index[1][0]
+    start, stop, slot = runs.start, runs.stop, runs.slot
+    begin, end = runs.offset[0], runs.offset[0] + runs.size[0]
     low, high = edges[cell], edges[cell + 1]
     homes[0][cell] = -1
     place = last_at_most(start, begin, end, high - 1)
@@ -128,14 +118,14 @@ def find_home(cell: int, edges: Any, homes: Any, index: Any, pool: Any) -> None:
 
 
 @kernel
-def give_back(cell: int, edges: Any, homes: Any, index: Any, pool: Any, cells: Any) -> None:
+def give_back(cell: int, edges: Any, homes: Any, runs: Any) -> None:
     """Note what came to the slice of a cell, which is not at hand any more."""
-    start, stop = pool[:2]
-    first, last, rows = cells
+    start, stop = runs.start, runs.stop
+    first, last, rows = runs.first, runs.last, runs.rows
     home = homes[0][cell]
     if home < 0:
         return
-    begin, end = index[0][0], index[0][0] + index[1][0]
+    begin, end = runs.offset[0], runs.offset[0] + runs.size[0]
     place = last_at_most(start, begin, end, edges[cell + 1] - 1)
     one, other = 2 * cell, 2 * cell + 1
     start[place] = first[home] = homes[1][cell]

@@ -58,28 +58,20 @@ def into_cells(
     lowest: int,
     count: int,
     begin: int,
-    cursors: Any,
-    index: Any,
-    pool: Any,
-    free: Any,
-    cells: Any,
-    slots: Any,
-    born: Any,
-    homes: Any,
-    grid: Any,
+    runs: Any,
+    found: Any,
 ) -> Any:
     """Slices of events within `count` cells between listed edges, the first one at `lowest`.
 
     `homes` has the slots of the slices that cover a cell whole, and behind them how many events
     came; `grid` the cell in which each step begins.
     """
-    offset, size, room = index
-    start, stop, slot = pool
-    rows, counts = cells[2], homes[count:]
+    offset, size, start, stop, slot = runs.offset, runs.size, runs.start, runs.stop, runs.slot
+    slots, born, homes, grid = found
+    rows, counts = runs.rows, homes[count:]
     edges = bounds[0][lowest:]
-    base = edges[0]
-    shift = lay_grid(edges, count, grid)
-    place, end = last_at_most(start, offset[0], offset[0] + size[0], base), offset[0] + size[0]
+    laid = (edges, grid, edges[0], lay_grid(edges, count, grid))
+    place, end = last_at_most(start, offset[0], offset[0] + size[0], edges[0]), offset[0] + size[0]
     for cell in range(count):
         while place + 1 < end and start[place + 1] <= edges[cell]:
             place += 1
@@ -88,12 +80,10 @@ def into_cells(
         )
         homes[cell] = slot[place] if whole else -1
         counts[2 * cell] = counts[2 * cell + 1] = 0
-    edge, next_edge = base, base
-    done = into_homes(at, edges, base, shift, grid, homes, counts, slots, begin)
+    edge, next_edge = edges[0], edges[0]
+    done = into_homes(at, laid, homes, counts, slots, begin)
     while done < at.shape[0]:
-        place, edge, next_edge = place_in_slices(
-            at[done], 0, edge, next_edge, bounds, cursors, index, pool, free, rows, born
-        )
+        place, edge, next_edge = place_in_slices(at[done], 0, edge, next_edge, bounds, runs, born)
         if place < 0:
             break
         slots[done] = slot[place]
@@ -101,7 +91,7 @@ def into_cells(
         cell = last_at_most(edges, 0, count, at[done])
         if start[place] <= edges[cell] and edges[cell + 1] <= stop[place]:
             homes[cell] = slot[place]
-        done = into_homes(at, edges, base, shift, grid, homes, counts, slots, done + 1)
+        done = into_homes(at, laid, homes, counts, slots, done + 1)
     for cell in range(count):
         if homes[cell] >= 0:
             rows[homes[cell]] += counts[2 * cell] + counts[2 * cell + 1]
@@ -110,7 +100,10 @@ def into_cells(
 
 @kernel
 def lay_grid(edges: Any, count: int, grid: Any) -> int:
-    """Note the cell in which each step of a grid over `count` cells begins; what shifts to one."""
+    """Note the cell in which each step of a grid over `count` cells begins.
+
+    Returns how far a distance from the first edge is shifted to give a step.
+    """
     base = edges[0]
     reach = edges[count] - base - 1
     steps = min(STEPS_PER_CELL * count, MOST_STEPS, grid.shape[0])
@@ -126,11 +119,12 @@ def lay_grid(edges: Any, count: int, grid: Any) -> int:
 
 
 @inlined
-def cell_of(t: int, base: int, shift: int, grid: Any, edges: Any) -> Any:
-    """The cell of an event.
+def cell_of(t: int, laid: Any) -> Any:
+    """The cell of an event, by edges, a grid, the first edge and what `lay_grid` returned.
 
     Indices are unsigned: a signed one would be looked at, and counted from the end if negative.
     """
+    edges, grid, base, shift = laid
     one = np.uint64(1)
     cell = np.uint64(grid[np.uint64((t - base) >> shift)])
     cell += np.uint64(edges[cell + one] <= t)
@@ -140,21 +134,11 @@ def cell_of(t: int, base: int, shift: int, grid: Any, edges: Any) -> Any:
 
 
 @kernel
-def into_homes(
-    at: Any,
-    edges: Any,
-    base: int,
-    shift: int,
-    grid: Any,
-    homes: Any,
-    counts: Any,
-    slots: Any,
-    begin: int,
-) -> Any:
+def into_homes(at: Any, laid: Any, homes: Any, counts: Any, slots: Any, begin: int) -> Any:
     """Events from `begin` on whose cells have homes; the first one that has none."""
     at, slots = at[begin:], slots[begin:]  # so that no index can be negative
     for i in range(at.shape[0]):
-        cell = cell_of(at[i], base, shift, grid, edges)
+        cell = cell_of(at[i], laid)
         home = homes[cell]
         if home < 0:
             return begin + i

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slicewise.aggregates.base import Bound, Component, States, share, states_of
-from slicewise.codegen.methods import is_own
+from slicewise.aggregates.own import is_own
 from slicewise.columns import Column
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.store.saving import Found, Layout, find_known, find_same, put_states

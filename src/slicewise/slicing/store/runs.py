@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,29 @@ EMPTY = -1
 # Cursors of a pool: the end of its used part, free slots, slots made, merges noted, and how many
 # slices may still be moved before whoever makes places in the middle has to stop.
 TOP, FREE, BORN, MERGED, MOVES = 0, 1, 2, 3, 4
+
+OF_KEYS = ("offset", "size", "room", "base")  # the arrays that have an entry for each key
+
+
+class RunArrays(NamedTuple):
+    """The arrays of runs, as kernels take them: their argument `runs`.
+
+    It is one tuple, and not one inside another, since each that goes to compiled code costs half a
+    microsecond a call (measured), and an array next to nothing.
+    """
+
+    cursors: np.ndarray
+    free: np.ndarray
+    offset: np.ndarray
+    size: np.ndarray
+    room: np.ndarray
+    base: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    slot: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    rows: np.ndarray
 
 
 class Runs:
@@ -46,7 +69,22 @@ class Runs:
         self.free = np.arange(63, -1, -1, dtype=np.int64)
         self.cursors = np.array([0, 64, 0, 0, 0], np.int64)
         self._scratch = np.empty((4, 0), np.int64)
+        self._lists = tuple(self._scratch)  # what was asked of it the last time
         self.listed = 0  # how many instances were found the last time
+
+    @property
+    def arrays(self) -> RunArrays:
+        """The arrays, for a kernel."""
+        return RunArrays(
+            self.cursors, self.free, self.offset, self.size, self.room, self.base,
+            self.start, self.stop, self.slot, self.first, self.last, self.rows,
+        )  # fmt: skip
+
+    def arrays_of(self, keys: np.ndarray) -> RunArrays:
+        """The arrays for a kernel that looks at some keys alone, which it knows by their order."""
+        own = (self.offset[keys], self.size[keys], self.room[keys], self.base[keys])
+        offset, size, room, base = own
+        return self.arrays._replace(offset=offset, size=size, room=room, base=base)
 
     @property
     def slots(self) -> int:
@@ -76,24 +114,26 @@ class Runs:
         slots: np.ndarray = self.slot[self.places(keys[keys < self.keys])]
         return slots
 
-    def scratch(self, size: int) -> np.ndarray:
+    def scratch(self, size: int) -> tuple[np.ndarray, ...]:
         """Four arrays of `size` for the time of one call; fresh memory would cost page faults."""
         if self._scratch.shape[1] < size:
             self._scratch = np.empty((4, size), np.int64)
-        return self._scratch[:, :size]
+        if len(self._lists[0]) != size or self._lists[0].base is not self._scratch:
+            self._lists = tuple(self._scratch[:, :size])
+        return self._lists
 
     def admit(self, keys: int) -> None:
         """Make room for key codes below `keys`."""
         if keys > len(self.offset):
             more = max(keys, 2 * len(self.offset)) - len(self.offset)
-            for name in ("offset", "size", "room", "base"):
+            for name in OF_KEYS:
                 array = getattr(self, name)
                 setattr(self, name, np.concatenate([array, np.zeros(more, np.int64)]))
         self.keys = max(self.keys, keys)
 
     def renumber(self, live: np.ndarray) -> None:
         """Go on with the runs of these keys alone, in this order; those of the others are empty."""
-        for name in ("offset", "size", "room", "base"):
+        for name in OF_KEYS:
             setattr(self, name, of_keys(getattr(self, name), live))
         self.keys = len(live)
 
@@ -149,14 +189,13 @@ class Runs:
         With `keys`, `keep` has one place for each of these, and other runs stay as they are.
         """
         freed = np.empty(self.live, np.int64)
-        runs = (self.offset, self.size, self.room, self.base)
         if keys is None:
-            count = run(drop_before)(self.keys, *runs, self.slot, keep, freed)
+            count = run(drop_before)(self.keys, self.arrays, keep, freed)
         else:
-            some = [array[keys] for array in runs]
-            count = run(drop_before)(len(keys), *some, self.slot, keep, freed)
-            for array, changed in zip(runs, some, strict=True):
-                array[keys] = changed
+            some = self.arrays_of(keys)
+            count = run(drop_before)(len(keys), some, keep, freed)
+            for name in OF_KEYS:
+                getattr(self, name)[keys] = getattr(some, name)
         self.release(freed[:count])
         return freed[:count]
 
@@ -209,16 +248,16 @@ def repack(keys: int, offset: Any, size: Any, room: Any, old: Any, new: Any) -> 
 
 
 @kernel
-def drop_before(
-    keys: int, offset: Any, size: Any, room: Any, base: Any, slot: Any, keep: Any, freed: Any
-) -> int:
+def drop_before(keys: int, runs: Any, keep: Any, freed: Any) -> int:
+    """Take the places before `keep` from each run; returns how many slots became free."""
+    offset, size, room, base = runs.offset, runs.size, runs.room, runs.base
     count = 0
     for k in range(keys):
         gone = min(keep[k], offset[k] + size[k]) - offset[k]
         if gone <= 0:
             continue
         for i in range(offset[k], offset[k] + gone):
-            freed[count] = slot[i]
+            freed[count] = runs.slot[i]
             count += 1
         offset[k] += gone
         size[k] -= gone
@@ -228,48 +267,45 @@ def drop_before(
 
 
 @kernel
-def open_place(
-    k: int, at: int, hole: int, more: int, cursors: Any, index: Any, pool: Any, free: Any
-) -> Any:
+def open_place(k: int, at: int, hole: int, more: int, runs: Any) -> Any:
     """Make a place at `at` in the run of `k`; -1 when there is no room, or no moves are left.
 
     `hole` places at `at` are empty. If there are none what follows moves, by up to `more` places
-    further than it has to. `index` is (offset, size, room), `pool` is (start, stop, slot). Returns
-    the place, whose slot is new, and how large the hole behind it is; the caller fills in the rest.
+    further than it has to. Returns the place, whose slot is new, and how large the hole behind it
+    is; the caller fills in the rest.
     """
-    offset, size, room = index
-    start, stop, slot = pool
-    if cursors[1] == 0:
+    cursors, offset, size, room = runs.cursors, runs.offset, runs.size, runs.room
+    if cursors[FREE] == 0:
         return -1, hole
     if hole == 0:
         n, position = size[k], at - offset[k]
-        if position < n and cursors[4] < 0:
+        if position < n and cursors[MOVES] < 0:
             return -1, 0
         if n == room[k]:
             bigger = max(SMALLEST, 2 * n)
-            top = cursors[0]
-            if top + bigger > start.shape[0]:
+            top = cursors[TOP]
+            if top + bigger > runs.start.shape[0]:
                 return -1, 0
-            move_places(offset[k], offset[k] + n, top - offset[k], pool)
+            move_places(offset[k], offset[k] + n, top - offset[k], runs)
             offset[k] = top
             room[k] = bigger
-            cursors[0] = top + bigger
+            cursors[TOP] = top + bigger
         at, end = offset[k] + position, offset[k] + n
         hole = 1
         if at < end:
             hole += min(more, room[k] - n - 1)
-            move_places(at, end, hole, pool)
-            cursors[4] -= end - at
+            move_places(at, end, hole, runs)
+            cursors[MOVES] -= end - at
     size[k] += 1
-    cursors[1] -= 1
-    slot[at] = free[cursors[1]]
+    cursors[FREE] -= 1
+    runs.slot[at] = runs.free[cursors[FREE]]
     return at, hole - 1
 
 
 @kernel
-def move_places(begin: int, end: int, by: int, pool: Any) -> None:
+def move_places(begin: int, end: int, by: int, runs: Any) -> None:
     """Move places to the right, or to the left where `by` is negative."""
-    start, stop, slot = pool
+    start, stop, slot = runs.start, runs.stop, runs.slot
     if by > 0:
         for i in range(end - 1, begin - 1, -1):
             start[i + by] = start[i]
@@ -284,17 +320,17 @@ def move_places(begin: int, end: int, by: int, pool: Any) -> None:
 
 @inlined
 def join_places(
-    k: int, place: int, after: int, pool: Any, cells: Any, touched: Any, older: Any, newer: Any,
-    count: int,
-) -> int:  # fmt: skip
+    k: int, place: int, after: int, runs: Any, touched: Any, pairs: Any, count: int
+) -> int:
     """Let the slice at `place` of `k` take in the one at `after`; their states follow.
 
     The pair of slots is noted as number `count`, and `touched` gets the least measure that this
     changes. Returns how many pairs there are.
     """
-    start, stop, slot = pool
-    first, last, rows = cells
+    start, stop, slot = runs.start, runs.stop, runs.slot
+    first, last, rows = runs.first, runs.last, runs.rows
     there, gone = slot[place], slot[after]
+    older, newer = pairs
     older[count] = there
     newer[count] = gone
     if touched is not None:
@@ -307,23 +343,23 @@ def join_places(
 
 
 @kernel
-def mend(k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> None:
+def mend(k: int, at: int, hole: int, runs: Any) -> None:
     """Close the hole at `at` in the run of `k`."""
-    end = index[0][k] + index[1][k]
+    end = runs.offset[k] + runs.size[k]
     if hole > 0:
-        move_places(at + hole, end + hole, -hole, pool)
-        cursors[4] -= end - at
+        move_places(at + hole, end + hole, -hole, runs)
+        runs.cursors[MOVES] -= end - at
 
 
 @inlined
-def seek(t: Any, k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any) -> Any:
+def seek(t: Any, k: int, at: int, hole: int, runs: Any) -> Any:
     """The place behind all slices of `k` that begin at or before `t`, and the hole that is there.
 
     A hole at `at` comes along, or is mended if `t` is before it.
     """
-    start, stop, slot = pool
-    low = index[0][k]
-    end = low + index[1][k]  # without the hole
+    start, stop, slot = runs.start, runs.stop, runs.slot
+    low = runs.offset[k]
+    end = low + runs.size[k]  # without the hole
     if hole > 0 and (at == low or start[at - 1] <= t):
         while at < end and start[at + hole] <= t:
             start[at] = start[at + hole]
@@ -331,7 +367,7 @@ def seek(t: Any, k: int, at: int, hole: int, cursors: Any, index: Any, pool: Any
             slot[at] = slot[at + hole]
             at += 1
         return at, hole
-    mend(k, at, hole, cursors, index, pool)
+    mend(k, at, hole, runs)
     if low == end or t >= start[end - 1]:
         return end, 0
     return last_at_most(start, low, end - 1, t) + 1, 0

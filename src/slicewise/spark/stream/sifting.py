@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.aggregates.base import Bound, read
+from slicewise.aggregates.own import is_own
 from slicewise.arrays.grouping import encode
-from slicewise.codegen.methods import is_own
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.store.states import add_events, fill_identity
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.own import is_own
 from slicewise.arrays.grouping import encode
-from slicewise.codegen.methods import is_own
 from slicewise.errors import AggregateError, OverflowedError, SlicewiseError
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.resume import resume

@@ -65,7 +65,7 @@ def bind_methods(aggregate: Aggregate, types: Sequence[pa.DataType]) -> Bound:
 
 
 def is_own(aggregate: Aggregate) -> bool:
-    """Whether an aggregate is bound by its methods, as those of users are."""
+    """Return whether an aggregate is bound by its methods, as those of users are."""
     return type(aggregate).bind is Aggregate.bind
 
 
