@@ -71,7 +71,7 @@ def test_explaining_changes_nothing_and_counts_the_keys() -> None:
     count = 20_000
     keys = np.array([f"key number {k}" for k in range(count)])
     op.process({"t": np.arange(count) % 50, "k": keys, "x": np.ones(count)})
-    (group,) = op._groups.values()
+    (group,) = op.parts.slices.groups.values()
     assert isinstance(group, GridGroup)
     assert group.bands is not None
     bands = group.bands

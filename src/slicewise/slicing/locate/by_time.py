@@ -18,11 +18,10 @@ import numpy as np
 from slicewise import tuning
 from slicewise.arrays.searches import first_at_least, last_at_most, near_at_most
 from slicewise.codegen.kernel import Kernel, inlined, kernel, run
+from slicewise.limits import UNLIMITED
 from slicewise.slicing.store.runs import BORN, MERGED, MOVES, Runs, mend, open_place, seek
 from slicewise.windows import Window
 from slicewise.windows.base import EdgeRule
-
-UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)

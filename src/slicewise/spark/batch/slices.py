@@ -20,7 +20,6 @@ from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, place_of, share
 from slicewise.arrays.grouping import encode
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.emit.output import key_columns
 from slicewise.slicing.families.triggers import FreeWindows, collect_free
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.store.key_major import KeyMajorStore
@@ -28,10 +27,10 @@ from slicewise.slicing.store.runs import Runs
 from slicewise.slicing.store.saving import ROWS
 from slicewise.spark.batch.ordered import KeyOrdered
 from slicewise.spark.batch.series import STEP, listed
+from slicewise.spark.batch.states import PART, SLICE, folded, packed, state_names, unpacked
+from slicewise.spark.blame import Traced, blaming
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query, retyped
-from slicewise.spark.states import PART, SLICE, folded, packed, state_names, unpacked
-from slicewise.spark.stream.blame import Traced, blaming
 from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class CombineSlices:
         for rows in joined(batches):
             fed = fed or Traced(self.query, KeyOrdered)
             fed.work(self.query.read(self.query.named(rows)), KeyOrdered.take)
-            if next(iter(fed.operator._groups.values())).live > tuning.active().combiner_slices:
+            if fed.operator.stats.slices > tuning.active().combiner_slices:
                 yield from self._slices(fed.operator, part)
                 fed, part = None, part + 1
         if fed is not None:
@@ -69,7 +68,7 @@ class CombineSlices:
     def _slices(self, operator: Operator, part: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        (group,) = operator._groups.values()
+        (group,) = operator.parts.slices.groups.values()
         if not group.live:
             return  # no row had a usable time
         runs, store = group.runs, group.store
@@ -79,7 +78,7 @@ class CombineSlices:
         places = np.arange(len(codes)) - np.repeat(begins - runs.offset[: runs.keys], sizes)
         slots = runs.slot[places]
         keys = self.schema.names[: len(operator.by)]
-        columns = dict(zip(keys, key_columns(operator, codes), strict=True))
+        columns = dict(zip(keys, operator.parts.output.key_columns(codes), strict=True))
         columns[SLICE] = pa.array(runs.start[places])
         columns[PART] = pa.array(np.full(len(places), part))
         for states, names in zip(store.states, state_names(store.components), strict=True):
