@@ -13,6 +13,7 @@ from slicewise.codegen.tally import tallied
 from slicewise.columns import Column
 from slicewise.limits import INFINITY
 from slicewise.mergers.base import FlatMerger, arrays_for
+from slicewise.mergers.boundary import merge_with, sweep
 from slicewise.slicing.locate.by_time import Sliced
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import check_slices, check_times, exactly, require, sizes
@@ -26,8 +27,6 @@ from slicewise.slicing.store.states import (
     extend,
     fill_identity,
     fuse,
-    merge_ranges,
-    merge_ranges_with,
     undo_of,
 )
 from slicewise.slicing.store.tree import Tree
@@ -325,12 +324,12 @@ class KeyMajorStore(SliceStore):
         if self.merger is not None and longest:
             p, M = arrays_for(self.merger, algebra, longest)
             counting = tuple(map(tallied, self.merger.kernels_for(algebra)))
-            ranges = merge_ranges_with.specialise(algebra, counting)
+            ranges = merge_with.specialise(algebra, counting)
             ranges(S, self.runs.slot, left, right, p, M, out)
             self.combines += int(p[-1])
             return out
         spare = algebra.new(longest + 1)
-        ranges = merge_ranges.specialise(algebra)
+        ranges = sweep.specialise(algebra)
         self.combines += int(ranges(S, self.runs.slot, left, right, spare, out))
         return out
 
