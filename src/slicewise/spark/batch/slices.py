@@ -71,6 +71,7 @@ class CombineSlices:
         (group,) = operator.parts.slices.groups.values()
         if not group.live:
             return  # no row had a usable time
+        group.keep_by_key()
         runs, store = group.runs, group.store
         sizes = runs.size[: runs.keys]
         codes = np.repeat(np.arange(runs.keys), sizes)
