@@ -18,8 +18,8 @@ from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError, SpanError
-from slicewise.limits import REACH
-from slicewise.spans import Duration, Ticks, canonical, is_nothing, span
+from slicewise.limits import GREATEST, REACH
+from slicewise.spans import MICROSECONDS, Duration, Ticks, canonical, is_nothing, span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,7 +173,7 @@ def parsed(column: Column, name: str, *, fine: bool = False) -> Parsed:
     """Times in microseconds, or in the column's own unit for plain numbers, and which are usable.
 
     Null, NaN, fractions of plain numbers and times from 2**61 on are not. With `fine`, nanoseconds
-    stay nanoseconds, and all that fits 64 bits is usable.
+    stay nanoseconds.
     """
     import pyarrow as pa
 
@@ -185,7 +185,7 @@ def parsed(column: Column, name: str, *, fine: bool = False) -> Parsed:
     if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time(kind):
         multiply, divide = UNITS[kind.unit]
     elif types.is_date32(kind):
-        multiply = 86_400_000_000
+        multiply = MICROSECONDS["d"]
     elif types.is_date64(kind):
         multiply = 1_000
     elif types.is_floating(kind):
@@ -201,11 +201,10 @@ def parsed(column: Column, name: str, *, fine: bool = False) -> Parsed:
     per_microsecond = divide if fine else 1
     if not len(values):
         return Parsed(np.empty(0, np.int64), None, 0, 0, per_microsecond=per_microsecond)
-    reach = (2**63 if fine else REACH) * divide // multiply
+    reach = REACH * divide // multiply
     low, high, ordered = bounds_of_times(values)
-    least = -reach if fine else 1 - reach
-    if low < least or high >= reach:
-        inside = (values >= least) & (values < reach)
+    if low <= -reach or high >= reach:
+        inside = (values > -reach) & (values < reach)
         valid = inside if valid is None else valid & inside
         values = np.where(inside, values, 0)
     times = values.astype(np.int64, copy=False)
@@ -263,7 +262,7 @@ class Times:
         """A span in the unit of these times."""
         length = self.measure.length(f"the span {given}", given)
         length *= self.per_microsecond
-        if length >= 2**63:
+        if length > GREATEST:
             raise SpanError(
                 f"A span must fit 64 bits in the unit of {self.measure.name!r}; given: {given}."
             )

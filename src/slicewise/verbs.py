@@ -37,7 +37,7 @@ def rolling(
     buckets: int | None = None,
     keep_late: bool = False,
     max_ahead: Any = "1d",
-    metrics: str = "slicewise",
+    metrics: str | None = None,
     unit: str | None = None,
 ) -> Data:
     """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
@@ -67,10 +67,18 @@ def rolling(
     """
     if is_spark(data):
         from slicewise.spark.batch.rolling import rolling as bounded
+        from slicewise.spark.options import StreamOptions
         from slicewise.spark.stream.rolling import rolling_stream
 
         query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order}
-        query |= {"unit": unit, "more": (watermark, max_ahead, buckets, keep_late, metrics)}
+        query |= {"unit": unit}
+        query["options"] = StreamOptions(
+            watermark=watermark,
+            buckets=buckets,
+            keep_late=keep_late,
+            max_ahead=max_ahead,
+            metrics=metrics,
+        )
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
             answered = rolling_stream(data, **query)
@@ -143,7 +151,7 @@ def windowed(
     buckets: int | None = None,
     keep_late: bool = False,
     max_ahead: Any = "1d",
-    metrics: str = "slicewise",
+    metrics: str | None = None,
     unit: str | None = None,
 ) -> Data:
     """The aggregates of every window instance: one row each, in a new table of the same kind.
@@ -173,7 +181,7 @@ def windowed(
     windows still take events; `emit` is `"on_close"` (default), `"final"` or `"on_update"`.
     `keep_late` hands out dropped events in a column `late`; an event further ahead of the clock
     than `max_ahead` is one of them. Keys are kept in so many `buckets`, by default one per shuffle
-    partition. What it did is reported under the name `metrics`.
+    partition. What it did is reported under the name `metrics`, by default `"slicewise"`.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
@@ -189,15 +197,24 @@ def windowed(
     """
     if is_spark(data):
         from slicewise.spark.batch.windowed import windowed as bounded
+        from slicewise.spark.options import StreamOptions
         from slicewise.spark.stream.windowed import windowed_stream
 
         check_streaming(emit, lateness)
         query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
-        query |= {"order": order, "lateness": lateness, "unit": unit}
-        query["more"] = (watermark, max_ahead, buckets, keep_late, metrics)
+        query |= {"order": order, "unit": unit}
+        query["options"] = StreamOptions(
+            watermark=watermark,
+            lateness=lateness,
+            emit=emit,
+            buckets=buckets,
+            keep_late=keep_late,
+            max_ahead=max_ahead,
+            metrics=metrics,
+        )
         answered: Data
         if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = windowed_stream(data, **query, emit=emit)
+            answered = windowed_stream(data, **query)
         else:
             answered = bounded(data, **query)
         return answered

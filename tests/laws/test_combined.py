@@ -37,7 +37,7 @@ def beside_sessions(draw: st.DrawFn) -> list[Window]:
 
 def together(op: sw.Operator) -> SessionGroup:
     """The only slice group of an operator, which all its windows share."""
-    (group,) = op._groups.values()
+    (group,) = op.parts.slices.groups.values()
     assert isinstance(group, SessionGroup)
     return group
 
@@ -67,7 +67,9 @@ def test_answers_are_what_the_definitions_say(mode: tuple[Any, int]) -> None:
         made: Any = {"windows": defined, "aggs": AGGS, "time": "t", "emit": mode[0]}
         op = sw.Operator(**made, lateness=mode[1], store=store)
         assert_follows(op, Oracle(**made, lateness=mode[1]), script)
-        if op._groups and not op._apart:  # a late event gives each window its own slices
+        if (
+            op.parts.slices.groups and not op.parts.slices.apart
+        ):  # a late event gives each window its own slices
             together(op)
 
     follows()
@@ -178,11 +180,11 @@ def test_a_snapshot_from_before_goes_on_apart() -> None:
     windows: Any = [sw.tumbling(10), sw.session(5)]
     op = sw.Operator(windows=windows, aggs=AGGS, time="t")
     assert op.plan.combined
-    op._combined = False
-    op._replan()
+    op.parts.slices.combined = False
+    op.parts.slices.replan()
     op.process({"t": [1, 12, 14], "x": [1, 2, 4]})
     again = sw.Operator.restore(op.snapshot())
-    assert (again.plan.combined, len(again._groups)) == (False, 2)
+    assert (again.plan.combined, len(again.parts.slices.groups)) == (False, 2)
     op.process({"t": [22], "x": [8]})
     again.process({"t": [22], "x": [8]})
     assert again.advance(math.inf) == op.advance(math.inf)

@@ -92,7 +92,7 @@ def test_keys_of_a_long_stream_come_and_go(mixed: str, how: str) -> None:
                 script: list[Any] = [("process", batch), ("advance", begin)]
                 assert_follows(op, oracle, script[: 1 if how == "ordered" else 2])
             if mixed in ("free", "sessions", "bounded", "threshold"):
-                assert len(op._keys) < 20  # of 23 that came
+                assert len(op.parts.keys) < 20  # of 23 that came
             assert_follows(op, oracle, [("advance", math.inf)])
 
 
@@ -153,7 +153,7 @@ def test_a_key_is_forgotten_unless_its_next_answer_depends_on_it(kind: str) -> N
             op.process([row])
             op.advance(t + 900)
         lasts = kind.startswith("user") or kind == "punctuated" or "rows" in kind or "units" in kind
-        assert len(op._keys) == (3 if lasts else 0)
+        assert len(op.parts.keys) == (3 if lasts else 0)
 
     with at_once():
         check()
@@ -172,7 +172,7 @@ def test_what_a_key_alone_has_stays_with_it(measured: bool) -> None:
             op.add_window(window)
         op.process([{"t": 2, "k": "d", "x": 3, "km": 17, "flag": True}])
         op.advance(100)
-        assert len(op._keys) == 1
+        assert len(op.parts.keys) == 1
         op.process([{"t": 200, "k": "d", "x": 9, "km": k, "flag": False} for k in (6, 18, 29)])
         found = [r.values["x_sum"] for r in op.advance(201) if r.window == "w"]
     assert found == ([12] if measured else [3])
@@ -186,7 +186,7 @@ def test_a_key_that_was_forgotten_is_as_good_as_new() -> None:
         for t, key in ((0, "a"), (10, "b"), (20, "a"), (30, None), (40, "a")):
             op.process([{"t": t, "k": key, "x": t}])
             found += [(r.key, r.start, r.values["x_sum"]) for r in op.advance(t + 6)]
-            assert len(op._keys) == 0
+            assert len(op.parts.keys) == 0
     assert found == [("a", 0, 0), ("b", 10, 10), ("a", 20, 20), (None, 30, 30), ("a", 40, 40)]
 
 
@@ -218,7 +218,7 @@ def test_keys_that_are_known_level_off_when_each_batch_has_fresh_ones(how: str) 
         batch = {"t": times, "k": times // 2 * 1000, "visit": visits, "x": times}
         op.process(batch | {"flag": times % 2 == 0})
         op.advance_arrow(int(times[-1]))
-        known.append(len(op._keys))
+        known.append(len(op.parts.keys))
         held.append(bytes_of(op))
     assert max(known) < 3 * active().forget_at_least
     assert max(held[40:]) <= 1.05 * max(held[:40])

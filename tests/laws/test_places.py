@@ -17,13 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
+from slicewise.limits import UNLIMITED
 from slicewise.slicing.locate.by_session import (
     Rule,
     on_both_sides,
     slice_sessions,
     slice_sorted_sessions,
 )
-from slicewise.slicing.locate.by_time import UNLIMITED, Edges, slice_free, slice_sorted
+from slicewise.slicing.locate.by_time import Edges, slice_free, slice_sorted
 from slicewise.slicing.store.runs import MOVES, Runs
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps

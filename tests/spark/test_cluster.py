@@ -114,7 +114,7 @@ def test_what_is_sent_to_workers_is_compiled_there_without_its_source(tmp_path: 
     made = tmp_path / "query.pickle"
     first = (
         "import pyarrow as pa, slicewise as sw\n"
-        "from slicewise.spark.query import Query, pickled\n\n\n"
+        "from slicewise.spark.query import Query\nfrom slicewise.spark.sending import pickled\n\n\n"
         f"{send}"
         "types = {'p': pa.float64(), 'v': pa.float64()}\n"
         "query = Query.of([], [Vwap('p', 'v')], 't', [], types)\n"

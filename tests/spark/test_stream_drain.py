@@ -155,35 +155,71 @@ def test_state_files_that_are_missing_are_noticed(spark: Any, tmp_path: Path) ->
         sw.drain(tmp_path / "nowhere")
 
 
-def test_two_streams_in_one_query_report_under_names_of_their_own(
+def test_a_folder_whose_name_spark_quotes_is_refused_by_drain_and_a_link_to_it_is_not(
+    spark: Any, tmp_path: Path
+) -> None:
+    rows = events(30, seed=65)
+    source, checkpoint = Source(tmp_path / "in"), tmp_path / "the state"
+    source.add(rows)
+    run(totals(source.stream(spark)), checkpoint)
+    message = (
+        r"whose path has a space, .*: '.*the state'\. Copy the checkpoint to .* or give a link"
+    )
+    with pytest.raises(SnapshotError, match=message):
+        sw.drain(checkpoint)
+    link = tmp_path / "state"
+    link.symlink_to(checkpoint)
+    answer = windowed_rows(rows, windows=[sw.tumbling(10)], aggs=[QUERY["aggs"]], time="t", by="k")
+    assert_same(fold(emitted(drained(link))), answer)
+
+
+def test_a_stream_within_another_is_refused_when_it_is_made(spark: Any, tmp_path: Path) -> None:
+    source = Source(tmp_path / "in")
+    source.add(events(10, seed=63))
+    one = totals(source.stream(spark))
+    with pytest.raises(CapabilityError, match=r"reports under 'slicewise' too.*`metrics=\.\.\.`"):
+        sw.windowed(
+            one, by="k", time="start", windows=sw.tumbling(50), aggs=sw.agg.count(), watermark=0
+        )
+    with pytest.raises(CapabilityError, match="`metrics` is the name under which a stream reports"):
+        totals(source.stream(spark), metrics="")
+
+
+def test_streams_in_one_query_report_under_names_of_their_own(
     spark: Any, settings: Any, tmp_path: Path
 ) -> None:
     first, second = Source(tmp_path / "one"), Source(tmp_path / "two")
     rows, others = events(30, seed=63), events(20, seed=64)
     first.add(rows)
     second.add(others)
-    one = totals(first.stream(spark))
-    with pytest.raises(CapabilityError, match=r"reports under 'slicewise' too.*`metrics=\.\.\.`"):
-        sw.windowed(
-            one, by="k", time="start", windows=sw.tumbling(50), aggs=sw.agg.count(), watermark=0
-        )
-    with pytest.raises(CapabilityError, match="`metrics` is the name under which a stream reports"):
-        totals(second.stream(spark), metrics="")
-    both = one.union(totals(second.stream(spark), metrics="others"))
     checkpoint = tmp_path / "state"
-    # Spark is not sure that several such operators do together; these two do not meet.
-    with settings(spark__sql__streaming__unsupportedOperationCheck=False):
+    longer = [sw.tumbling(20)]
+
+    def together(**more: Any) -> dict[str, int]:
+        one = totals(first.stream(spark))
+        both = one.union(totals(second.stream(spark), windows=longer, **more))
         sink = both.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
         query = sink.trigger(availableNow=True).start()
         query.awaitTermination(200)
-    (observed,) = [p["observedMetrics"] for p in query.recentProgress if p["observedMetrics"]]
-    assert {name: row.events for name, row in observed.items()} == {"slicewise": 30, "others": 20}
-    message = "holds the streams '(slicewise', 'others|others', 'slicewise)'. Say which one to dra"
-    for name in (None, "nobody"):
+        (observed,) = [p["observedMetrics"] for p in query.recentProgress if p["observedMetrics"]]
+        return {name: row.events for name, row in observed.items()}
+
+    # Spark is not sure that several such operators do together; these do not meet.
+    with settings(spark__sql__streaming__unsupportedOperationCheck=False):
+        found = together()
+        assert all(name.startswith("slicewise_") for name in found)
+        assert sorted(found.values()) == [20, 30]
+        (same,) = [name for name, count in found.items() if count == 30]
+        more = events(5, seed=66)
+        first.add(more)
+        second.add(more)
+        # After a restart it is the same name, unless another is given.
+        assert together(metrics="others") == {same: 5, "others": 5}
+    message = "holds the streams ('[a-z_0-9]+'(, )?){2}. Say which one to drain with `metrics=...`"
+    for name in (None, "slicewise"):
         with pytest.raises(SnapshotError, match=message):
             sw.drain(checkpoint, metrics=name)
-    for own, part in (("slicewise", rows), ("others", others)):
-        answer = windowed_rows(
-            part, windows=[sw.tumbling(10)], aggs=[QUERY["aggs"]], time="t", by="k"
-        )
-        assert_same(fold(emitted(drained(checkpoint, metrics=own))), answer)
+    for name, part, windows in ((same, rows, [sw.tumbling(10)]), ("others", others, longer)):
+        given = [*part, *more]
+        answer = windowed_rows(given, windows=windows, aggs=[QUERY["aggs"]], time="t", by="k")
+        assert_same(fold(emitted(drained(checkpoint, metrics=name))), answer)

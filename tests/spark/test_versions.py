@@ -14,8 +14,7 @@ import pytest
 import slicewise as sw
 from slicewise.errors import CapabilityError
 from slicewise.spark import compat
-from slicewise.spark.query import pickled
-from slicewise.spark.sending import check_workers, portable, sent
+from slicewise.spark.sending import check_workers, pickled, portable, sent
 from tests.spark.support import frame_of
 
 QUERY: dict[str, Any] = {"time": "t", "windows": sw.tumbling(10), "aggs": sw.agg.sum("x")}

@@ -15,12 +15,13 @@ import slicewise as sw
 from slicewise.aggregates.base import Aggregate, share
 from slicewise.errors import AggregateError
 from slicewise.slicing.locate.by_time import Edges
+from slicewise.spark.asked import outputs
 from slicewise.spark.batch.ordered import FeedOrdered
-from slicewise.spark.batch.rolling import PLACE, SPANS_PER_RANGE, RollOrdered, moment_bits, outputs
+from slicewise.spark.batch.rolling_rows import PLACE, SPANS_PER_RANGE, RollOrdered, moment_bits
 from slicewise.spark.batch.series import STEP
 from slicewise.spark.batch.slices import CombineSlices, MergeSlices
+from slicewise.spark.batch.states import PART, SLICE, state_names, state_type
 from slicewise.spark.query import Query, result_types
-from slicewise.spark.states import PART, SLICE, state_names, state_type
 from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Row, events, windows
 from slicewise.tuning import Tuning, tuned

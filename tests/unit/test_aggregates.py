@@ -28,7 +28,7 @@ from slicewise.errors import (
     MissingDependencyError,
     OverflowedError,
 )
-from slicewise.spark.states import packed, unpacked
+from slicewise.spark.batch.states import packed, unpacked
 from slicewise.testing.laws import fold_all
 from tests.laws.test_aggregate_laws import run_bound
 

@@ -119,7 +119,7 @@ def test_windows_share_slices_until_a_late_event_comes_to_them() -> None:
     op = operator(sw.tumbling(50), sw.session(5), sw.session(10), emit="final")
     op.process({"t": [10, 20], "x": [1, 2]})
     op.advance(18)
-    assert len(op._groups) == 1
+    assert len(op.parts.slices.groups) == 1
     op.process({"t": [2], "x": [8]})
     assert op.plan.combined is False
     assert "has slices of its own" in op.explain()

@@ -106,7 +106,7 @@ def test_small_batches_that_wait_are_joined() -> None:
     op = sw.Operator(windows=[sw.tumbling(10**9)], aggs=[sw.agg.last("x")], time="t")
     for time in range(2000):
         op.process({"t": [(time * 7) % 2000], "x": [time]})
-    assert len(op._waiting.batches) < 20
+    assert len(op.parts.slices.buffer.batches) < 20
     (result,) = op.advance(10**9)
     assert (result.values["x_last"] * 7) % 2000 == 1999
 

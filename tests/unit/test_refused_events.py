@@ -143,7 +143,9 @@ def test_sessions_that_cannot_become_one_are_both_kept(own: Any, windows: Any, b
         with pytest.raises(ValueError, match="more than a thousand"):
             op.advance(math.inf)
     assert (op.stats.bad, op.late) == (0, [])
-    (group,) = [group for group in op._groups.values() if isinstance(group, SessionGroup)]
+    (group,) = [
+        group for group in op.parts.slices.groups.values() if isinstance(group, SessionGroup)
+    ]
     (states,) = group.store.states[-1] or ()
     slots = group.runs.slot[group.runs.places(np.zeros(1, np.int64))]
     assert sum(states[slots].tolist()) == 1301.0

@@ -124,7 +124,7 @@ def test_windows_and_aggregates_may_come_and_go(
     for window in added:
         steady.add_window(window)
     seen = steady.stats.events
-    since = max(steady._newest + 1, steady.watermark)
+    since = max(steady.parts.progress.newest + 1, steady.watermark)
     op = resumed(operator([*kept, *added], [*stayed, *new], *mode), first)
     for step in after:
         got, expected = do(op, step), do(steady, step)

@@ -129,7 +129,9 @@ def test_what_a_restored_operator_knows_has_the_same_names() -> None:
     op.advance(3)
     again = sw.Operator.restore(op.snapshot())
     assert vars(op).keys() == vars(again).keys()
-    for mine, other in zip(op._groups.values(), again._groups.values(), strict=True):
+    for mine, other in zip(
+        op.parts.slices.groups.values(), again.parts.slices.groups.values(), strict=True
+    ):
         assert vars(mine).keys() == vars(other).keys()
         assert vars(mine.runs).keys() == vars(other.runs).keys()
         assert vars(mine.store).keys() == vars(other.store).keys()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
+import warnings
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.errors import SnapshotError, SpanError, WindowError
+from slicewise.errors import BadRowsWarning, SnapshotError, SpanError, WindowError
+from slicewise.testing import Oracle
 
 SUM = sw.agg.sum("x")
 MOMENT = dt.datetime(2024, 1, 1)
@@ -108,6 +111,41 @@ def test_rule_01_fractions_of_a_unit_are_bad_rows() -> None:
     op.process({"t": [0.0, 0.5, float("inf"), 61.0], "x": [1, 2, 4, 8]})
     assert bounds(op) == [(0, 60, 1), (60, 120, 8)]
     assert (op.stats.bad, [row["x"] for row in op.late]) == (2, [2, 4])
+
+
+@pytest.mark.parametrize(
+    ("times", "usable"),
+    [
+        ([0.0, 0.5, math.inf, math.nan, -3.0], [0, 4]),
+        ([0.0, 2.0**61, -(2.0**61), 2.0**60], [0, 3]),
+        ([5, 2**61, -(2**61), 2**61 - 1, 1 - 2**61], [0, 3, 4]),
+        (np.array([5, 2**63, 2**64 - 1], np.uint64), [0]),
+        (pa.array([5, 2**61 - 1, 2**62]).cast(pa.duration("us")), [0, 1]),
+        (pa.array([5, 2**51, 2**62]).cast(pa.duration("ms")), [0, 1]),
+        (pa.array([5, 2**61, 2**62]).cast(pa.duration("ns")), [0, 1, 2]),
+    ],
+)
+def test_every_verb_takes_the_same_times(times: Any, usable: list[int]) -> None:
+    data = pa.table({"t": times, "x": range(len(times))})
+    durations = pa.types.is_temporal(data["t"].type)
+    counted, length = [sw.agg.count(), sw.agg.collect("x")], "1h" if durations else 10
+    rolled = sw.agg.count().alias("rolled")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BadRowsWarning)
+        found = sw.windowed(data, time="t", windows=sw.tumbling(length), aggs=counted)
+        passed = sw.rolling(data, time="t", over=length, aggs=rolled)
+    op = sw.Operator(windows=[sw.tumbling(length)], aggs=counted, time="t")
+    op.process(data)
+    oracle = Oracle(windows=[sw.tumbling(length)], aggs=counted, time="t")
+    rows = [x for kept in found["x_collect"].to_pylist() for x in kept]
+    assert sorted(rows) == usable
+    assert sorted(x for r in op.advance(math.inf) for x in r.values["x_collect"]) == usable
+    (results,) = (passed[name].to_pylist() for name in passed.column_names if "rolled" in name)
+    assert [x for x, count in enumerate(results) if count is not None] == usable
+    if not durations:
+        oracle.process(data)
+        oracles = [x for row in oracle.advance(math.inf) for x in row.values["x_collect"]]
+        assert sorted(oracles) == usable
 
 
 def test_more_instances_than_can_be_meant_are_refused_before_they_are_listed() -> None:

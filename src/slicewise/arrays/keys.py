@@ -34,6 +34,7 @@ class Keys:
         self._fresh: list[list[pa.Array]] = []  # what is not in the arrays yet
         self._codes: dict[tuple[Any, ...], int] = {}
         self._zeros = np.zeros(0, np.int64)
+        self._every = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         return self._size if self._table is None else self._table.size
@@ -85,6 +86,13 @@ class Keys:
             self._size = size + len(named)
         return codes
 
+    def every(self) -> np.ndarray:
+        """The codes of all keys, in order; the array is shared and must not be changed."""
+        size = len(self)
+        if len(self._every) < size:
+            self._every = np.arange(2 * size, dtype=np.int64)
+        return self._every[:size]
+
     def arrays(self) -> list[pa.Array]:
         """All keys in the order of their codes, one array per column."""
         import pyarrow as pa
@@ -123,7 +131,7 @@ class Keys:
         if not self.columns:
             return
         self._fresh, self._codes, self._size = [], {}, len(arrays[0])
-        self._arrays, self._table = [], None
+        self._arrays, self._table, self._every = [], None, self._every[:0].copy()
         if not self._size:
             return
         self._arrays = list(arrays)

@@ -11,8 +11,7 @@ import numpy as np
 from slicewise.arrays.grouping import Groups, read_only
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
-
-LOWEST = -(2**63)
+from slicewise.limits import LEAST
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +104,12 @@ def time_firsts(
         last = min(starts[g + 1], stop)
         end = ends[last - 1] if tied else last
         # Also when `t - length` would be below the least integer.
-        if times[last - 1] < LOWEST + length or times[first] > times[last - 1] - length:
+        if times[last - 1] < LEAST + length or times[first] > times[last - 1] - length:
             longest = max(longest, end - first)
             for j in range(i, last):
                 firsts[np.uint64(j - begin)] = first
         else:
-            while times[i] < LOWEST + length:
+            while times[i] < LEAST + length:
                 firsts[i - begin] = first
                 i += 1
                 longest = max(longest, (ends[i - 1] if tied else i) - first)

@@ -40,13 +40,12 @@ from slicewise.errors import (
     ColumnTypeError,
     SpanError,
 )
+from slicewise.limits import UNLIMITED
 from slicewise.mergers.array import halves, prepare, two_threads
 from slicewise.mergers.base import FlatMerger, Merger
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-LONGEST = 2**62
 
 
 def slide(
@@ -247,9 +246,10 @@ def _drive_object(
 def _events(name: str, value: Any) -> int:
     """`value` as a number of events from 1 on."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
-    if not whole or not 1 <= value < LONGEST:
+    if not whole or not 1 <= value < UNLIMITED:
         raise SpanError(
-            f"`{name}` is a number of values, an integer from 1 to {LONGEST - 1}; given: {value!r}."
+            f"`{name}` is a number of values, an integer from 1 to {UNLIMITED - 1}; given: "
+            f"{value!r}."
         )
     return int(value)
 

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.arrangement import group_of
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.families.grid import FreeWindows
@@ -25,25 +22,29 @@ from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.groups.rows import RowGroup
 from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.locate.by_time import Edges
+from slicewise.slicing.plan import place_of
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
-    from slicewise.slicing.operator import Operator
+    from slicewise.slicing.slice_manager import SliceManager
 
 
-def known_from(op: Operator, window: Window) -> Any:
+def known_from(slices: SliceManager, window: Window) -> Any:
     """The least start of an instance of which everything is known, in the window's measure."""
     traits = window.traits
     axis = traits.axis
-    if op._newest == BEGINNING and (axis is None or op._types is None or axis in op._types):
+    types, progress = slices.schema.columns, slices.progress
+    if progress.newest == BEGINNING and (axis is None or types is None or axis in types):
         return BEGINNING
-    behind = max(op._newest + 1, op.watermark)
+    behind = progress.behind_all
     if traits.needs_rows:
         return behind
     if traits.gap is not None:
         # An event before may be near enough to belong to a session that begins there.
         return behind + traits.gap
-    group = op._groups.get(group_of(op, WindowEntry(-1, window)))
+    entry = WindowEntry(-1, window)
+    how = {"combined": slices.plan.combined, "apart": slices.apart}
+    group = slices.groups.get(place_of(entry, slices.settings, **how))
     if axis is not None:
         if not isinstance(group, MeasureGroup):
             raise CapabilityError(
@@ -58,31 +59,26 @@ def known_from(op: Operator, window: Window) -> Any:
                 "fractions and was given after the first event. Give it when the operator is built."
             )
         return group.beyond()
-    horizon = op._horizon(op.watermark)
+    horizon = progress.accepted_from
     if isinstance(group, RowGroup):
         kept = horizon  # all rows from there on are kept, whatever the windows
     elif isinstance(group, GridGroup | SessionGroup) and (first := _cut_alike(group, window)):
         kept = BEGINNING if horizon == BEGINNING else first.needed_from(horizon)
-    elif group in op._waiters:
+    elif group in slices.waiters:
         kept = horizon  # events from there on wait and are not sliced yet
     else:
         return behind
     return BEGINNING if kept == BEGINNING else max(kept, window.starts_beyond(horizon))
 
 
-def make_room(op: Operator, window: Window, since: Any) -> None:
-    """Prepare what is there for a window that is complete from `since` on."""
-    if since == BEGINNING or window.traits.needs_rows:
-        return
-    group = op._groups.get("time")
+def make_room(slices: SliceManager, window: Window) -> None:
+    """Prepare the slices that there are for a window that is not complete from the start."""
+    group = slices.groups.get("time")
     if window.traits.context_free and group is not None:
         # Slices that reach further may straddle its edges; what comes next opens new ones.
-        waits = group in op._waiters
-        behind = op._horizon(op.watermark) if waits else max(op._newest + 1, op.watermark)
-        np.minimum(group.runs.stop, behind, out=group.runs.stop)
-    if op.emit == "on_update" or op.lateness:
-        # Its instances may be due without a further event.
-        op._dirty.append(op._all_keys().copy())
+        progress, waits = slices.progress, group in slices.waiters
+        behind = progress.accepted_from if waits else progress.behind_all
+        group.slices.cut_at(behind)
 
 
 def _cut_alike(group: SliceGroup, window: Window) -> FreeWindows | None:

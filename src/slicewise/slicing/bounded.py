@@ -12,7 +12,6 @@ from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.ranks import ranks
 from slicewise.slicing.ingest.events import Columns
-from slicewise.slicing.ingest.intake import bind, times_of
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.settings import POSITIONS, TIMES
 from slicewise.windows import Window
@@ -41,8 +40,7 @@ def windowed_table(
         op.process({name: column[begin : begin + piece] for name, column in columns.items()})
     if not given.rows:
         # A batch without events teaches an operator nothing, but a table has types all the same.
-        times_of(op, given)
-        bind(op, given)
+        op.parts.ingest.learn(given)
     table = op.advance_arrow(math.inf).drop_columns(["revision", "retracted"])
     return in_order(table, by, [window.name for window in op.windows]), op.stats.bad
 

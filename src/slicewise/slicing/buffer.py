@@ -24,6 +24,8 @@ from slicewise.times import never_falls
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from slicewise.slicing.state.blob import BlobWriter
+
 # Beside the conditions of windows in the marks of a batch: the rows that are known as bad, and the
 # numbers of the rows.
 BAD, ROW = -1, -2
@@ -90,7 +92,7 @@ class Batch:
 
     @property
     def single(self) -> bool:
-        """Whether the keys are one number, seen many times."""
+        """The keys are one number, seen many times."""
         return self.keys.strides == (0,)
 
     def in_order(self) -> Batch:
@@ -151,7 +153,7 @@ def order_of(numbers: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def order_of_times(times: np.ndarray) -> np.ndarray:
-    """The same for times most of which never fall: only the late ones are sorted."""
+    """The order of rows by times most of which never fall: only the late ones are sorted."""
     regular, late = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
     count = int(run(pick_late)(times, regular, late))
     if 2 * count > len(times):
@@ -259,7 +261,7 @@ def _without_ties(batch: Batch, order: Sequence[str]) -> Batch:
     return batch if places is None else replace(batch.take(places), ordered=batch.ordered)
 
 
-class Waiting:
+class ReorderBuffer:
     """Events that the watermark has not passed yet, in batches that are each in order of time.
 
     `kept` are those that it has passed: where the order of events matters, and it `keeps` them, a
@@ -292,14 +294,7 @@ class Waiting:
 
     def forget(self, gone: Callable[[Batch], np.ndarray]) -> None:
         """Let go of kept events: of each batch those that are marked."""
-        left = []
-        for batch in self.kept:
-            stay = np.flatnonzero(~gone(batch))
-            if len(stay) == len(batch):
-                left.append(batch)
-            elif len(stay):
-                left.append(batch.take(stay))
-        self.kept = left
+        self.kept = _left(self.kept, gone)
         self.prune_at = 2 * self.rows_kept + tuning.active().keep_at_least
 
     def separate(self, arrival: int) -> None:
@@ -315,7 +310,7 @@ class Waiting:
         self.batches.append(Batch.joined(parts).in_order())
 
     def _joins(self, older: Batch, parts: Sequence[Batch]) -> bool:
-        """Whether what is left of a batch goes with the next ones: it is small, or all are."""
+        """Return whether the rest of a batch goes with the next ones: it is small, or all are."""
         newer = parts[0]
         if any(older.arrival < barrier <= newer.arrival for barrier in self._barriers):
             return False
@@ -336,6 +331,32 @@ class Waiting:
         self._barriers = [b for b in self._barriers if waiting and waiting[0].arrival < b]
         return ready
 
+    def dump(
+        self, codes: np.ndarray, gone: Callable[[Batch], np.ndarray] | None, out: BlobWriter
+    ) -> dict[str, Any]:
+        """The events as entries of a snapshot's header, without kept ones that are `gone`.
+
+        `codes` has the new codes of keys.
+        """
+        from slicewise.slicing.state.batches import put_batches
+
+        kept = self.kept if gone is None else _left(self.kept, gone)
+        return {
+            "waiting": put_batches(self.batches, codes, out),
+            "kept": put_batches(kept, codes, out),
+        }
+
+    def load(self, header: dict[str, Any], get: Callable[[Any], list[Batch]], since: int) -> None:
+        """Go on with the events of a header; `get` reads batches.
+
+        If an earlier release wrote it, which kept no events, they are complete from `since` on.
+        """
+        self.batches = get(header["waiting"])
+        if "kept" not in header:
+            self.kept_from = since
+        elif self.keeps:
+            self.kept = get(header["kept"])
+
     def renumber(self, codes: np.ndarray) -> None:
         """Take over the new codes of keys."""
         self.forget(lambda batch: codes[batch.keys] < 0)
@@ -353,8 +374,20 @@ class Waiting:
                 batches[number] = replace(batch, columns=columns)
 
 
+def _left(batches: Iterable[Batch], gone: Callable[[Batch], np.ndarray]) -> list[Batch]:
+    """The events of batches that are not marked as gone."""
+    left = []
+    for batch in batches:
+        stay = np.flatnonzero(~gone(batch))
+        if len(stay) == len(batch):
+            left.append(batch)
+        elif len(stay):
+            left.append(batch.take(stay))
+    return left
+
+
 def _split(batch: Batch, point: int) -> tuple[list[Batch], list[Batch]]:
-    """What of a batch is below `point`, and what is not."""
+    """The events of a batch below `point`, and those that are not."""
     if batch.high < point:
         return [batch], []
     if batch.low >= point:
@@ -377,7 +410,7 @@ def nulls(size: int, types: Mapping[str, pa.DataType]) -> dict[str, Column]:
 
 
 def in_sequence(batches: Iterable[Batch]) -> list[Batch]:
-    """The same events in batches of which each is later than the one before."""
+    """The events in batches of which each is later than the one before."""
     found: list[list[Batch]] = []
     for batch in batches:
         joined = [batch]

@@ -7,53 +7,64 @@ memory follows the keys that are kept, not those seen.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from slicewise import tuning
-from slicewise.slicing.emit.log import KEY
-
-if TYPE_CHECKING:
-    from slicewise.slicing.operator import Operator
+from slicewise.arrays.keys import Keys
+from slicewise.limits import INFINITY
 
 
-def live_keys(op: Operator) -> np.ndarray:
-    """The codes of keys of which anything is known, in order."""
-    if not op.by:
-        return np.arange(len(op._keys))
-    known = np.zeros(len(op._keys), np.bool_)
-    for group in op._groups.values():
-        held = group.held()
-        known[: len(held)] |= held
-    known[op._log.entries[KEY]] = True
-    for codes in [*op._dirty, *(batch.keys for batch in op._waiting.batches)]:
-        known[codes] = True
-    return np.flatnonzero(known)
+class Keyed(Protocol):
+    """A part of an operator that keeps something by the codes of keys."""
+
+    def mark_held(self, known: np.ndarray) -> None:
+        """Mark the keys of which anything is kept."""
+
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        """Forget all keys but the `live` ones, which are in order; `codes` has their new codes."""
 
 
-def codes_of(live: np.ndarray, keys: int) -> np.ndarray:
-    """The new codes of keys, in the order of the old ones; -1 for those that are left out."""
-    codes = np.full(keys, -1, np.int64)
-    codes[live] = np.arange(len(live))
-    return codes
+class Forgetting:
+    """Forgets keys of which no part keeps anything."""
 
+    def __init__(self, keys: Keys, parts: Sequence[Keyed]) -> None:
+        self.keys, self.parts = keys, parts
+        # How many keys it takes to look for dead ones.
+        self.look_at = tuning.active().forget_at_least
 
-def forget_keys(op: Operator) -> None:
-    """Leave out keys of which nothing is known, if these are most of them."""
-    live = live_keys(op)
-    if 2 * len(live) < len(op._keys):
-        codes = codes_of(live, len(op._keys))
-        for group in op._groups.values():
-            group.renumber(live, codes)
-        op._log.renumber(codes)
-        op._waiting.renumber(codes)
-        op._dirty = [codes[dirty] for dirty in op._dirty]
-        op._codes = op._codes[:0].copy()
-        op._keys.renumber(live)
-    look_again(op)
+    def live(self) -> np.ndarray:
+        """The codes of keys of which anything is known, in order."""
+        if not self.keys.columns:
+            return np.arange(len(self.keys))
+        known = np.zeros(len(self.keys), np.bool_)
+        for part in self.parts:
+            part.mark_held(known)
+        return np.flatnonzero(known)
 
+    def codes(self, live: np.ndarray) -> np.ndarray:
+        """The new codes of keys, in the order of the old ones; -1 for those that are left out."""
+        codes = np.full(len(self.keys), -1, np.int64)
+        codes[live] = np.arange(len(live))
+        return codes
 
-def look_again(op: Operator) -> None:
-    """Take note that keys need no look until there are twice as many."""
-    op._forget_at = 2 * len(op._keys) + tuning.active().forget_at_least
+    def forget(self, horizon: int) -> None:
+        """Leave out keys of which nothing is known, if there are many and these are most of them.
+
+        When all is over, at a horizon of infinity, nobody comes to make up for the work.
+        """
+        if len(self.keys) < self.look_at or horizon >= INFINITY:
+            return
+        live = self.live()
+        if 2 * len(live) < len(self.keys):
+            codes = self.codes(live)
+            for part in self.parts:
+                part.renumber(live, codes)
+            self.keys.renumber(live)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Take note that keys need no look until there are twice as many."""
+        self.look_at = 2 * len(self.keys) + tuning.active().forget_at_least

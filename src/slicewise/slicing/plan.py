@@ -1,4 +1,4 @@
-"""What a workload needs: the decisions of Scotty, Figures 4 to 6, and the slice groups that follow.
+"""The decisions for a query: what is kept (Scotty, Figures 4 to 6) and which windows share slices.
 
 Rows are kept when the order of events matters and they can come out of order: an aggregate that
 does not commute, a window that is neither context free nor a session, or a count of rows. Where no
@@ -14,48 +14,65 @@ from math import log2
 from typing import Any, Literal
 
 from slicewise.aggregates.base import Aggregate
+from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.partials import Technique
+from slicewise.slicing.families.family import WindowEntry
+from slicewise.slicing.settings import Settings, StoreKind
 from slicewise.windows import Periodic, Window
 
-StoreKind = Literal["lazy", "eager"]
-STORES = ("lazy", "eager")
+# Where a slice group stands among the others: its kind, or its kind and what tells it apart. It is
+# in snapshots.
+Place = str | tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """A slice group that there is to be, and the windows that share its slices.
+
+    It is of a `kind`: `"time"` for context-free windows, `"sessions"`, `"measure"` for windows over
+    a column, `"order"` and `"ties"` for windows that are cut as events come in order, `"rows"` for
+    those that need the rows, and `"sorted"` for rows that only the order of events needs. If it
+    `waits`, it gets its events in order when the watermark passes them.
+    """
+
+    place: Place
+    windows: tuple[WindowEntry, ...]
+    waits: bool
+
+    @property
+    def kind(self) -> str:
+        """The way in which the group slices."""
+        return kind_of(self.place)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The decisions for a workload.
+    """The decisions for a query.
 
+    `groups`: which windows share slices, and how those are cut.
     `stores_rows`: events are kept, not only states (Figure 4). `splits`: a slice may have to be
     cut (Figure 5). `removes`: how an event leaves a slice when a late one shifts it (Figure 6).
     Events that wait for the watermark come in order: for them neither happens.
     `store`: `"lazy"` merges slices when a window closes, `"eager"` keeps a tree over them.
-    `partials`: where periodic windows cut slices (see `slicing.partials`).
+    `partials`: where periodic windows cut slices (see `slicing.edges.partials`).
     `combined`: windows of time and sessions share slices, cut at the edges of both.
     """
 
+    groups: tuple[GroupPlan, ...]
     stores_rows: bool
     splits: bool
     removes: Literal["never", "invert", "recompute"]
     store: StoreKind
     partials: Technique
     combined: bool
-    reasons: tuple[str, ...]
-
-
-def settles(emit: str, lateness: int, *, ordered: bool) -> bool:
-    """Whether results are made of events that nothing can come before any more.
-
-    Then events are put in order once, when the watermark passes them, and no result is revised.
-    """
-    return emit == "final" or (emit == "on_close" and (ordered or not lateness))
 
 
 def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
     """Whether windows of time share slices with sessions, which saves an addition per event.
 
     Where there may be many keys and results are never revised, slices of windows of time are kept
-    for many keys at once (`slicing.bands`); the edges of sessions, other ones for each key, would
-    cut them into pieces.
+    for many keys at once (`store.time_major`); the edges of sessions, other ones for each key,
+    would cut them into pieces.
     """
     traits = [window.traits for window in windows]
     timed = any(one.context_free and one.axis is None for one in traits)
@@ -92,49 +109,80 @@ def chosen_store(windows: Sequence[Window], aggs: Sequence[Aggregate]) -> StoreK
     return "eager" if rates["lazy"] > margin * 2 * log2(2 * longest) * rates["asked"] else "lazy"
 
 
-def plan(
-    windows: Sequence[Window],
-    aggs: Sequence[Aggregate],
-    *,
-    ordered: bool,
-    settled: bool,
-    keyed: bool = False,
-    store: StoreKind | None = None,
-    partials: Technique | None = None,
-    combined: bool | None = None,
-) -> Plan:
-    """The decisions for these windows and aggregates; `settled` is what `settles` says.
+def kind_of(place: Place) -> str:
+    """The kind of slice group that stands at a place."""
+    return place if isinstance(place, str) else str(place[0])
 
-    `store`, `partials` and `combined` stand if they are given.
+
+def place_of(entry: WindowEntry, settings: Settings, *, combined: bool, apart: bool) -> Place:
+    """The place of the slice group that a window belongs to.
+
+    `combined` is that of the plan; `apart` says that each session has slices of its own, as it does
+    after a late event.
     """
+    traits, settled = entry.window.traits, settings.settled
+    if traits.axis is not None:
+        return ("measure", traits.axis, settings.sorts)
+    if settings.sorts and apart and not traits.needs_rows:
+        return "sorted" if traits.context_free else ("sorted", entry.number)
+    if traits.needs_rows or (settings.sorts and not settled):
+        kind = "order" if settled and traits.context != "forward aware" else "rows"
+        if kind == "order" and settings.ordered and traits.takes_ties:
+            kind = "ties"  # the opening row may come after others of its time
+        new = entry.since > BEGINNING and traits.needs_rows
+        return (kind, entry.number) if new else kind  # it does not count the rows before it
+    if traits.context_free:
+        return "sessions" if combined else "time"
+    return ("sessions", entry.number) if apart else "sessions"
+
+
+def waits(place: Place, settings: Settings) -> bool:
+    """Return whether a slice group gets its events in order, when the watermark passes them."""
+    kind = kind_of(place)
+    if settings.ordered or kind == "order":
+        return kind == "ties" or not settings.ordered
+    return settings.sorts and settings.settled and kind in ("time", "sessions")
+
+
+def plan(
+    entries: Sequence[WindowEntry],
+    settings: Settings,
+    *,
+    combined: bool | None = None,
+    apart: bool = False,
+) -> Plan:
+    """The decisions for these windows.
+
+    `combined` stands if it is given, as it does once there are slices; `apart` is as in `place_of`.
+    """
+    windows, aggs = [entry.window for entry in entries], settings.aggs
+    ordered, settled = settings.ordered, settings.settled
     if combined is None:
-        combined = combines(windows, keyed=keyed, settled=settled)
+        combined = combines(windows, keyed=bool(settings.by), settled=settled)
+    store = "lazy" if settings.merger and not settings.store else settings.store
     if store is None:
-        store = "eager" if partials == "pairs+" else chosen_store(windows, aggs)
-    traits = [(window.name, window.traits) for window in windows]
-    aware = [name for name, one in traits if one.context == "forward aware"]
-    context = [name for name, one in traits if one.needs_rows]
-    unordered = [a.output for a in aggs if not a.commutative]
-    reasons = []
-    if ordered and settled:
-        stores = bool(aware)
-        if aware:
-            reasons.append(
-                f"rows are kept: where {', '.join(aware)} begin is known only when they end"
-            )
-    else:
-        stores = bool(context or (unordered and not ordered))
-        kept = "rows are kept until the watermark passes them" if settled else "rows are kept"
-        if unordered and not ordered:
-            until = "rows are kept until their windows close" if settled else kept
-            reasons.append(f"{until}: {', '.join(unordered)} depend on the order of events")
-        if context:
-            reasons.append(f"{kept}: {', '.join(context)} depend on the events themselves")
-    counts = any(one.length_in_rows for _, one in traits)
+        eager = settings.partials == "pairs+"
+        store = "eager" if eager else chosen_store(windows, aggs)
+    places: dict[Place, list[WindowEntry]] = {}
+    for entry in entries:
+        place = place_of(entry, settings, combined=combined, apart=apart)
+        places.setdefault(place, []).append(entry)
+    traits = [window.traits for window in windows]
+    aware = any(one.context == "forward aware" for one in traits)
+    context = any(one.needs_rows for one in traits)
+    counts = any(one.length_in_rows for one in traits)
     removes: Literal["never", "invert", "recompute"] = "never"
     if counts and not ordered and not settled:
         removes = "invert" if all(a.invertible for a in aggs) else "recompute"
-    splits = bool(aware) if ordered or settled else bool(context)
-    if not reasons:
-        reasons.append("states alone are kept: no window or aggregate needs rows")
-    return Plan(stores, splits, removes, store, partials or "cutty", combined, tuple(reasons))
+    return Plan(
+        groups=tuple(
+            GroupPlan(place, tuple(shared), waits(place, settings))
+            for place, shared in places.items()
+        ),
+        stores_rows=aware if ordered and settled else context or settings.sorts,
+        splits=aware if ordered or settled else context,
+        removes=removes,
+        store=store,
+        partials=settings.partials or "cutty",
+        combined=combined,
+    )

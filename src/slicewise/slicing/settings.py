@@ -1,23 +1,31 @@
-"""What an operator's arguments mean, and what follows from them once."""
+"""The arguments of an operator, checked once, and the facts that follow from its windows."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, type_of_nulls
-from slicewise.errors import AggregateError, CapabilityError, ColumnError, WindowError
+from slicewise.errors import (
+    AggregateError,
+    CapabilityError,
+    ColumnError,
+    SpanError,
+    WindowError,
+)
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.edges.partials import TECHNIQUES
+from slicewise.slicing.edges.partials import TECHNIQUES, Technique
 from slicewise.slicing.families.family import WindowEntry
-from slicewise.slicing.plan import STORES
-from slicewise.times import Measure
+from slicewise.slicing.ingest.events import names
+from slicewise.spans import Duration
+from slicewise.times import Measure, as_length, check_unit
 from slicewise.windows import Window
+from slicewise.windows.base import DURATIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,9 +33,101 @@ if TYPE_CHECKING:
 
 Emit = Literal["on_close", "final", "on_update"]
 MODES = ("on_close", "final", "on_update")
+StoreKind = Literal["lazy", "eager"]
+STORES = ("lazy", "eager")
 # The bounds of instances: times or plain numbers, and beside times those of other measures.
 TIMES, POSITIONS = ("start", "end"), ("start_position", "end_position")
 RESULT_COLUMNS = ("window", *TIMES, *POSITIONS, "revision", "retracted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The arguments of an operator but for its windows; they never change.
+
+    `by_one` tells that `by` was given as one name, so that keys are values and not tuples.
+    `lateness` is in the unit of the time column, and `lateness_unit` says how it was given, as
+    windows do. `merger_type` is the class that `merger` names.
+    """
+
+    aggs: list[Aggregate]
+    time: str | None
+    by: tuple[str, ...]
+    by_one: bool
+    lateness: int
+    lateness_unit: str | None
+    emit: Emit
+    ordered: bool
+    order: tuple[str, ...]
+    unit: str | None
+    merger: str | None
+    merger_type: type[FlatMerger] | None
+    store: StoreKind | None
+    partials: Technique | None
+    clock: Callable[[], int] | None
+
+    @staticmethod
+    def of(
+        *,
+        aggs: Iterable[Aggregate] | Aggregate,
+        time: str | None,
+        by: str | Sequence[str] | None,
+        order: str | Sequence[str] | None,
+        lateness: Any,
+        merger: str | None,
+        clock: Callable[[], int] | None,
+        **plain: Any,
+    ) -> Settings:
+        """The settings of an operator with these arguments; refuses those that make no sense."""
+        defined = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
+        unit = plain["unit"]
+        if plain["ordered"] and names(order):
+            raise CapabilityError(
+                "`ordered=True` promises that events come in their order, those of equal time too, "
+                f"so there is nothing for `order` to decide; given: order={order!r}. Leave one of "
+                "them out."
+            )
+        check_unit(unit)
+        if unit is not None and time is None:
+            raise SpanError(
+                "`unit` says what the numbers of the time column mean; without a time column a "
+                f"clock counts microseconds; given: unit={unit!r}. Leave it out."
+            )
+        said = as_length("lateness", lateness)
+        length = Measure(time, unit=unit).length("`lateness`", said)
+        check_emit(plain["emit"])
+        check_results(defined, names(by))
+        check_merging(merger, plain["store"], plain["partials"])
+        return Settings(
+            aggs=defined,
+            time=time,
+            by=names(by),
+            by_one=isinstance(by, str),
+            lateness=length,
+            lateness_unit=DURATIONS if isinstance(said, Duration) and unit is None else None,
+            order=names(order),
+            merger=merger,
+            merger_type=None if merger is None else merger_of(merger, defined),
+            clock=wall_clock if time is None and clock is None else clock,
+            **plain,
+        )
+
+    @property
+    def revises(self) -> bool:
+        """Emitted results may be revised."""
+        return self.emit == "on_update" or (self.emit == "on_close" and self.lateness > 0)
+
+    @property
+    def settled(self) -> bool:
+        """Results are made of events that nothing can come before any more.
+
+        Then events are put in order once, when the watermark passes them, and no result is revised.
+        """
+        return not self.revises or (self.emit == "on_close" and self.ordered)
+
+    @property
+    def sorts(self) -> bool:
+        """An aggregate depends on the order of events, and they may come in another one."""
+        return not self.ordered and not all(a.commutative for a in self.aggs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +204,7 @@ def check_results(aggs: Sequence[Aggregate], by: Sequence[str]) -> None:
             )
 
 
-def check_window(window: Window, taken: Container[str], *, emit: Emit, lateness: int) -> None:
+def check_window(window: Window, taken: Container[str], settings: Settings) -> None:
     """Refuse what is no window, has a name that is taken, or cannot be revised but would be."""
     if not isinstance(window, Window):
         raise WindowError(
@@ -112,11 +212,11 @@ def check_window(window: Window, taken: Container[str], *, emit: Emit, lateness:
         )
     if window.name in taken:
         raise WindowError(f"Two windows have the name {window.name!r}. Give one of them a `name`.")
-    revises = emit == "on_update" or (emit == "on_close" and lateness)
-    if window.traits.user_defined and revises:
+    if window.traits.user_defined and settings.revises:
         raise CapabilityError(
             f"A user window sees each event once, so what it emitted cannot be revised; "
-            f"{window.name!r} was given with emit={emit!r} and lateness={lateness}. "
+            f"{window.name!r} was given with emit={settings.emit!r} and "
+            f"lateness={settings.lateness}. "
             "Use `emit='final'`, or `emit='on_close'` with `lateness=0`."
         )
 

@@ -45,6 +45,15 @@ def shuffle_partitions(session: SparkSession) -> int:
     return int(found) if found.isdigit() else SHUFFLE_PARTITIONS
 
 
+def checks_streams(session: SparkSession) -> bool:
+    """Tells if Spark refuses queries that it is not sure to run right, as it does by default."""
+    try:
+        found = session.conf.get("spark.sql.streaming.unsupportedOperationCheck")
+    except Exception:  # some platforms do not tell their settings
+        return True
+    return found != "false"
+
+
 def state_partitions(otherwise: int) -> int:
     """The number of partitions of a stream's state, asked in one of its tasks.
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise import tuning
 from slicewise.errors import ColumnError, ColumnTypeError
-from slicewise.limits import REACH
+from slicewise.limits import EVER, REACH
 from slicewise.slicing.emit.output import position_type
-from slicewise.slicing.ingest.reach import EVER, Reach
+from slicewise.slicing.ingest.reach import Reach
 from slicewise.slicing.settings import POSITIONS, TIMES
+from slicewise.spans import MICROSECONDS
 from slicewise.spark import compat
 from slicewise.verbs import check_columns
 from slicewise.windows import Window
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-DAY = 86_400_000_000
 # How texts are compared that have no collation of their own: byte by byte.
 PLAIN = "UTF8_BINARY"
 
@@ -230,7 +230,7 @@ def microseconds(frame: Frame, name: str) -> Column:
     if isinstance(kind, T.TimestampNTZType):
         return F.expr(NTZ_MICROSECONDS.format(frame.place(name)))
     if isinstance(kind, T.DateType):
-        return F.unix_date(column).cast("bigint") * DAY
+        return F.unix_date(column).cast("bigint") * MICROSECONDS["d"]
     if isinstance(kind, T.IntegralType):
         whole = column.cast("bigint")
         return F.when((whole > -REACH) & (whole < REACH), whole)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns
 from slicewise.aggregates.own import Definition, definition, is_own, teach
-from slicewise.errors import AggregateError, CapabilityError, ColumnTypeError
+from slicewise.errors import AggregateError, ColumnTypeError
 from slicewise.spark.frames import unused
 from slicewise.times import Measure
-from slicewise.verbs import listed
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -158,35 +157,3 @@ def _sample(kind: pa.DataType, number: int) -> Any:
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError):
             continue
     raise ColumnTypeError(f"There is no made-up value of {kind}.")
-
-
-def pickled_task(task: Any) -> bytes:
-    """A task as it is sent to workers; refuses what cannot be pickled, before any job."""
-    try:
-        return pickled(task)
-    except Exception as error:
-        culprit = _culprit(task)
-        raise CapabilityError(
-            f"{culprit} cannot be sent to Spark's workers: {error}. Let it hold plain values, and "
-            "make locks, connections and open files where they are used."
-        ) from error
-
-
-def _culprit(task: Any) -> str:
-    query = getattr(getattr(task, "keeper", task), "query", task)
-    for what, name in (("The aggregate", "aggs"), ("The window", "windows")):
-        for item in listed(getattr(query, name, None) or ()):
-            try:
-                pickled(item)
-            except Exception:
-                known = item.output if isinstance(item, Aggregate) else item.name
-                return f"{what} {known!r}"
-    return "The query"
-
-
-def pickled(item: Any) -> bytes:
-    """What would be sent to a worker."""
-    from pyspark import cloudpickle
-
-    made: bytes = cloudpickle.dumps(item)  # type: ignore[no-untyped-call]  # pyspark gives no types
-    return made

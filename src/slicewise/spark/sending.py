@@ -16,8 +16,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from slicewise.aggregates.base import Aggregate
 from slicewise.errors import CapabilityError
-from slicewise.spark.query import pickled_task
+from slicewise.verbs import listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,6 +47,38 @@ def sent(frame: DataFrame, task: Any) -> Callable[..., Any]:
     """
     check_workers(frame.sparkSession)
     return portable(pickled_task(task), getattr(task, "__name__", type(task).__name__))
+
+
+def pickled_task(task: Any) -> bytes:
+    """A task as it is sent to workers; refuses what cannot be pickled, before any job."""
+    try:
+        return pickled(task)
+    except Exception as error:
+        culprit = _culprit(task)
+        raise CapabilityError(
+            f"{culprit} cannot be sent to Spark's workers: {error}. Let it hold plain values, and "
+            "make locks, connections and open files where they are used."
+        ) from error
+
+
+def _culprit(task: Any) -> str:
+    query = getattr(getattr(task, "keeper", task), "query", task)
+    for what, name in (("The aggregate", "aggs"), ("The window", "windows")):
+        for item in listed(getattr(query, name, None) or ()):
+            try:
+                pickled(item)
+            except Exception:
+                known = item.output if isinstance(item, Aggregate) else item.name
+                return f"{what} {known!r}"
+    return "The query"
+
+
+def pickled(item: Any) -> bytes:
+    """The bytes of an object as they would be sent to a worker."""
+    from pyspark import cloudpickle
+
+    made: bytes = cloudpickle.dumps(item)  # type: ignore[no-untyped-call]  # pyspark gives no types
+    return made
 
 
 def portable(content: bytes, name: str) -> Callable[..., Any]:

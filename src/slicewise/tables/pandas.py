@@ -17,8 +17,7 @@ import pyarrow as pa
 from slicewise.arrays.grouping import reused
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError
-
-NAT = np.iinfo(np.int64).min
+from slicewise.limits import LEAST
 
 
 class PandasTable:
@@ -102,8 +101,8 @@ def _plain(values: np.ndarray) -> Column:
         kind = pa.from_numpy_dtype(values.dtype)
         counts = values.view(np.int64)
         # The least integer is NaT, so one look at the least tells whether there is any.
-        whole = not len(counts) or int(counts.min()) != NAT
-        return Column(counts, None if whole else counts != NAT, kind)
+        whole = not len(counts) or int(counts.min()) != LEAST
+        return Column(counts, None if whole else counts != LEAST, kind)
     column = Column.from_numpy(values)
     if values.dtype.kind == "f" and len(values) and np.isnan(column.values.min()):
         return Column(column.values, ~np.isnan(column.values), column.type)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.errors import OrderError, WindowError
+from slicewise.limits import REACH
 from slicewise.testing.definitions import Arrived, Event, Instance, Number, accepted, missed
 from slicewise.times import since_epoch
 from slicewise.windows import RowPeriodic, RowsEveryTime, Window
@@ -298,16 +299,16 @@ def rows_of(batch: Any) -> list[Mapping[str, Any]]:
 
 
 def time_of(value: Any) -> int | None:
-    """A time as 64-bit integer, in microseconds for a `datetime`; `None` when it is unusable.
+    """A time as an integer, in microseconds for a `datetime`; `None` when it is unusable.
 
-    >>> time_of(5), time_of(5.0), time_of(float("nan")), time_of(None), time_of(2**63)
+    >>> time_of(5), time_of(5.0), time_of(float("nan")), time_of(None), time_of(2**61)
     (5, 5, None, None, None)
     """
     if isinstance(value, dt.datetime):
         value = since_epoch(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
-    return int(value) if -(2**63) <= value < 2**63 else None
+    return int(value) if -REACH < value < REACH else None
 
 
 def _watermark(value: Any) -> Number:

@@ -1,4 +1,4 @@
-"""What an operator does with its windows and aggregates, in words."""
+"""How an operator treats its windows and aggregates, in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.slicing.arrangement import group_of
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.groups.grid import GridGroup
@@ -19,39 +18,37 @@ from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.ingest.measures import has_fractions
 
 if TYPE_CHECKING:
-    from slicewise.slicing.operator import Operator
+    from slicewise.slicing.ingest.schema import Schema
+    from slicewise.slicing.parts import Parts
+    from slicewise.slicing.slice_manager import SliceManager
 
 # Objects of these modules hold what an operator keeps.
 STATEFUL = ("slicewise.arrays", "slicewise.columns", "slicewise.slicing")
 
 
-def explain(op: Operator) -> str:
+def explain(parts: Parts) -> str:
     """Which windows share slices, what is stored and why, which merger, compiled or not."""
-    lines = [*_groups(op), *_decisions(op), *_aggregates(op), _merging(op), *_costs(op)]
-    return "\n".join(lines)
+    slices = parts.slices
+    lines = [*_groups(slices), *_decisions(slices), *_aggregates(slices.schema)]
+    return "\n".join([*lines, _merging(slices), *_costs(slices)])
 
 
-def _groups(op: Operator) -> list[str]:
-    groups: dict[Any, list[WindowEntry]] = {}
-    for entry in op._windows:
-        groups.setdefault(group_of(op, entry), []).append(entry)
-    lines = []
-    for place, windows in groups.items():
+def _groups(slices: SliceManager) -> list[str]:
+    lines, partials = [], slices.plan.partials
+    for group in slices.plan.groups:
+        windows = group.windows
         names = ", ".join(entry.window.name for entry in windows)
         share = "share slices" if len(windows) > 1 else "has slices of its own"
-        kind = place if isinstance(place, str) else place[0]
-        if kind in ("order", "ties"):
+        if group.kind in ("order", "ties"):
             lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
-        elif kind in ("rows", "sorted"):
-            order = ", ".join(["time", *op.order, "arrival"])
+        elif group.kind in ("rows", "sorted"):
+            order = ", ".join(["time", *slices.settings.order, "arrival"])
             lines.append(f"{names}: read from rows in the order of ({order}).")
-        elif kind == "sessions":
-            lines.append(f"{names}: {share}, cut {_gaps_and_edges(windows, op.plan.partials)}.")
+        elif group.kind == "sessions":
+            lines.append(f"{names}: {share}, cut {_gaps_and_edges(windows, partials)}.")
         else:
-            measure = "time" if place == "time" else f"column {place[1]!r}"
-            lines.append(
-                f"{names}: {share} of {measure}, cut at {_edges(windows, op.plan.partials)}."
-            )
+            measure = "time" if group.kind == "time" else f"column {group.place[1]!r}"
+            lines.append(f"{names}: {share} of {measure}, cut at {_edges(windows, partials)}.")
     return lines
 
 
@@ -74,53 +71,75 @@ def _edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
     return f"edges that come {shown}"
 
 
-def _decisions(op: Operator) -> list[str]:
-    plan = op.plan
+def _decisions(slices: SliceManager) -> list[str]:
+    plan, settings = slices.plan, slices.settings
     removes = {
         "never": "no event ever leaves a slice",
         "invert": "a late event shifts rows, which exact inverses could follow",
         "recompute": "a late event shifts rows, and what they are in is merged again",
     }[plan.removes]
-    kept = [t for t in op._groups.values() if t.begins is not None]
+    kept = [group for group in slices.groups.values() if group.begins is not None]
     partials = "slices that only passed ends part become one (cutty)" if kept else plan.partials
-    late = "slices may be cut by late events"
-    cut = "slices are cut where windows turn out to begin" if op.ordered or op._settled else late
+    cut = "slices may be cut by late events"
+    if settings.ordered or settings.settled:
+        cut = "slices are cut where windows turn out to begin"
     splits = cut if plan.splits else "no slice is ever cut"
-    lines = [f"Storage: {'; '.join(plan.reasons)}.", f"Changes: {splits}; {removes}."]
+    lines = [f"Storage: {'; '.join(_reasons(slices))}.", f"Changes: {splits}; {removes}."]
     return [*lines, f"Partials: {partials}."] if partials != "cutty" else lines
 
 
-def _aggregates(op: Operator) -> list[str]:
-    if not op._bounds:
+def _reasons(slices: SliceManager) -> list[str]:
+    """The reasons for keeping rows, or for keeping none."""
+    settings, windows = slices.settings, slices.windows.defined
+    if not slices.plan.stores_rows:
+        return ["states alone are kept: no window or aggregate needs rows"]
+    if settings.ordered and settings.settled:
+        aware = [w.name for w in windows if w.traits.context == "forward aware"]
+        return [f"rows are kept: where {', '.join(aware)} begin is known only when they end"]
+    reasons, kept = [], "rows are kept"
+    if settings.sorts:
+        unordered = [a.output for a in settings.aggs if not a.commutative]
+        until = f"{kept} until their windows close" if settings.settled else kept
+        reasons.append(f"{until}: {', '.join(unordered)} depend on the order of events")
+    context = [window.name for window in windows if window.traits.needs_rows]
+    if context:
+        until = f"{kept} until the watermark passes them" if settings.settled else kept
+        reasons.append(f"{until}: {', '.join(context)} depend on the events themselves")
+    return reasons
+
+
+def _aggregates(schema: Schema) -> list[str]:
+    if not schema.bounds:
         return ["Aggregates: compiled or interpreted is decided by the types of the first batch."]
     lines = []
-    for bound in op._bounds:
+    for bound in schema.bounds:
         how = "compiled" if bound.compiled else f"interpreted: {bound.reason}"
         lines.append(f"{bound.aggregate.output}: {how}.")
     return lines
 
 
-def _merging(op: Operator) -> str:
-    if op.plan.store == "eager":
+def _merging(slices: SliceManager) -> str:
+    if slices.plan.store == "eager":
         return "Merging: eager, by a tree over the slices of each key (flatfat)."
-    name = op.merger or "boundary aggregation (sba)"
+    name = slices.settings.merger or "boundary aggregation (sba)"
     return f"Merging: lazy, when a window closes, by {name}."
 
 
-def _costs(op: Operator) -> list[str]:
-    """What is kept now, added up from the arrays that are there."""
-    lines = []
-    for group in op._groups.values():
+def _costs(slices: SliceManager) -> list[str]:
+    """The memory of all that is kept now, added up from the arrays that are there."""
+    lines, keys = [], slices.keys
+    for group in slices.groups.values():
         states = sum(np.dtype(kind).itemsize for c in group.components for kind in c.algebra.dtypes)
         unit = "rows" if group.keeps_rows else "slices"
+        title = _title(group, combined=slices.plan.combined)
         lines.append(
-            f"Memory of {_title(op, group)}: {_per_key(group, group.keys)}, for {group.live} "
+            f"Memory of {title}: {_per_key(group, group.keys)}, for {group.live} "
             f"{unit} with states of {states} bytes."
         )
-    if op._groups:
-        lines.append(f"Memory of the keys: {_per_key(op._keys, len(op._keys))}.")
-    if op._waiting.batches:
-        lines.append(f"Memory of events that wait: {_per_key(op._waiting, len(op._keys))}.")
+    if slices.groups:
+        lines.append(f"Memory of the keys: {_per_key(keys, len(keys))}.")
+    if slices.buffer.batches:
+        lines.append(f"Memory of events that wait: {_per_key(slices.buffer, len(keys))}.")
     return lines
 
 
@@ -154,12 +173,12 @@ def bytes_of(thing: Any) -> int:
     return sum(known.values())
 
 
-def _title(op: Operator, group: SliceGroup) -> str:
+def _title(group: SliceGroup, *, combined: bool) -> str:
     if isinstance(group, MeasureGroup):
         return f"column {group.axis!r}"
     titles = {
         GridGroup: "time",
-        SessionGroup: "time and sessions" if op.plan.combined else "sessions",
+        SessionGroup: "time and sessions" if combined else "sessions",
         OrderedGroup: "events in order",
         RowGroup: "rows",
     }

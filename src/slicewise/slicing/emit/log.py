@@ -1,4 +1,4 @@
-"""What was emitted and may still change: which instances, with which events, how often revised.
+"""The emission log: emitted instances that may still change, their events, how often revised.
 
 An instance is found by hashing its window, key and bounds; the instances of a key are chained, so
 that those which no longer exist are found without a look at other keys. Bounds over a column of
@@ -7,6 +7,7 @@ floats are kept as the bits of the numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ import numpy as np
 from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.families.instances import Instances
+from slicewise.slicing.state.blob import BlobReader, BlobWriter
+from slicewise.slicing.state.checks import codes as checked_codes
+from slicewise.slicing.state.checks import exactly, require
 
 # The rows of the array of entries. Two entries with equal prints hold the same events.
 FIELDS = (
@@ -128,6 +132,11 @@ class EmissionLog:
 
     def prune(self, floors: dict[int, np.ndarray]) -> None:
         """Forget instances that are beyond change; `floors` has those of all keys, by window."""
+        self.load(self.entries[:, self._changeable(floors)])
+        self.pruned_at = max(tuning.active().prune_at_least, 2 * self.size)
+
+    def _changeable(self, floors: dict[int, np.ndarray]) -> np.ndarray:
+        """Mark the instances that are not beyond change."""
         entries = self.entries
         keep = np.zeros(self.size, np.bool_)
         for window in np.unique(entries[WINDOW]).tolist():
@@ -135,8 +144,7 @@ class EmissionLog:
             mine = np.flatnonzero(entries[WINDOW] == window)
             close = entries[CLOSE][mine].view(of_keys.dtype)
             keep[mine] = close > of_keys[entries[KEY][mine]]
-        self.load(entries[:, keep])
-        self.pruned_at = max(tuning.active().prune_at_least, 2 * self.size)
+        return keep
 
     def forget(self, window: int) -> None:
         """Forget all instances of a window."""
@@ -148,6 +156,34 @@ class EmissionLog:
         entries = self.entries.copy()
         entries[KEY] = codes[entries[KEY]]
         self.load(entries)
+
+    def dump(self, floors: dict[int, np.ndarray], codes: np.ndarray, out: BlobWriter) -> Any:
+        """The places of the fields in a blob, without instances that are beyond change.
+
+        `floors` is as in `prune`, and `codes` has the new codes of keys.
+        """
+        entries = self.entries
+        fields = dict(zip(FIELDS, entries[:, self._changeable(floors)], strict=True))
+        fields["key"] = codes[fields["key"]]
+        # Near to each other, and so short as distances.
+        fields["end"], fields["close"] = (
+            fields["end"] - fields["start"],
+            fields["close"] - fields["end"],
+        )
+        return {name: out.put(values) for name, values in fields.items()}
+
+    @staticmethod
+    def read(node: Any, keys: int, windows: Sequence[int], source: BlobReader) -> np.ndarray:
+        """The entries of a snapshot, of so many keys and of windows with these numbers."""
+        fields = {name: source.get(node[name]) for name in FIELDS}
+        for name, values in fields.items():
+            exactly(values, len(fields["key"]), f"emitted {name}s")
+        checked_codes(fields["key"], keys, "keys of emitted instances")
+        known = np.isin(fields["window"], windows).all()
+        require(known, "it has emitted other windows than its own")
+        fields["end"] += fields["start"]
+        fields["close"] += fields["end"]
+        return np.stack([fields[name] for name in FIELDS])
 
     def load(self, entries: np.ndarray) -> None:
         """Remember these instances and no others."""
@@ -221,7 +257,7 @@ def index_all(entries: Any, link: Any, heads: Any, table: Any, size: int) -> Non
 
 @kernel
 def same_events(entries: Any, e: int, found: Any, i: int) -> Any:
-    """Whether a remembered instance is there and holds the same events as the one found."""
+    """Return whether a remembered instance is there and holds the same events as the one found."""
     return (
         entries[RETRACTED, e] == 0
         and entries[ROWS, e] == found[ROWS, i]
@@ -232,7 +268,7 @@ def same_events(entries: Any, e: int, found: Any, i: int) -> Any:
 
 @kernel
 def look_all(found: Any, entries: Any, table: Any, due: Any, revisions: Any, seen: Any) -> None:
-    """What is to be emitted, with which revision; `seen` marks the entries that still exist."""
+    """Mark what is `due`, with which revision, and the entries that are `seen` to exist still."""
     for i in range(found.shape[1]):
         place = find(
             entries, table, found[WINDOW, i], found[KEY, i], found[START, i], found[END, i]

@@ -92,7 +92,7 @@ class FlaggedFamily(Family):
     def load(self, node: dict[str, Any], source: BlobReader, keys: int) -> None:
         runs = self.group.runs
         for number in self.flags:
-            place = node["marks"].get(str(number))
+            place = node.get("marks", {}).get(str(number))
             if place is not None:
                 flags = exactly(source.get(place), runs.live, "marks", np.bool_)
                 self.flags[number] = padded(flags, runs.slots)

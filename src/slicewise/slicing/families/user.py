@@ -198,9 +198,10 @@ class UserFamily(Family):
     def load(self, node: dict[str, Any], source: BlobReader, keys: int) -> None:
         watermark = source.header["counters"]["watermark"]
         over = min(watermark, source.header.get("answered", watermark)) >= INFINITY
+        known = node.get("users", {})
         for number, user in self.users.items():
-            if str(number) in node["users"]:
-                user.load(node["users"][str(number)], source)
+            if str(number) in known:
+                user.load(known[str(number)], source)
                 check_users(self.group, user, keys, over=over)
 
 

@@ -33,6 +33,7 @@ from slicewise.slicing.families.registry import FAMILIES, family_of
 from slicewise.slicing.ingest.ties import Ties
 from slicewise.slicing.locate.by_time import Edges, Sliced
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
+from slicewise.slicing.store.base import SliceStore
 from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
 from slicewise.slicing.store.saving import Layout
@@ -43,6 +44,10 @@ class SliceGroup(ABC):
 
     kind: str  # what snapshots call it
     edges: Edges
+    # The store by key and its runs. A group that keeps slices by time has neither: who reads them
+    # gets an error, and not the slices of an empty store.
+    store: KeyMajorStore
+    runs: Runs
 
     def __init__(
         self,
@@ -52,8 +57,8 @@ class SliceGroup(ABC):
         merger: type[FlatMerger] | None = None,
         eager: bool = False,
     ) -> None:
-        self.runs = Runs(dtype)
-        self.store = KeyMajorStore(bounds, self.runs, merger, eager=eager)
+        self.slices: SliceStore
+        self.use(KeyMajorStore(bounds, Runs(dtype), merger, eager=eager))
         self.windows: list[WindowEntry] = []
         self.families: list[Family] = []
         self.technique: Technique = "cutty"
@@ -64,25 +69,37 @@ class SliceGroup(ABC):
         # Events that an aggregate raised an error for, until they are handed out.
         self.refused: list[tuple[Batch, int, Exception]] = []
 
+    def use(self, slices: SliceStore) -> None:
+        """Keep slices in this store from now on."""
+        self.slices = slices
+        if isinstance(slices, KeyMajorStore):
+            self.store, self.runs = slices, slices.runs
+        else:
+            del self.store, self.runs
+
+    def keep_by_key(self) -> None:
+        """Keep slices in a store by key from now on."""
+        return
+
     @property
     def live(self) -> int:
-        """How many slices are kept."""
-        return self.runs.live
+        """The number of slices that are kept."""
+        return self.slices.live
 
     @property
     def keys(self) -> int:
-        """How many keys are known."""
-        return self.runs.keys
+        """The number of keys that are known."""
+        return self.slices.keys
 
     @property
     def dtype(self) -> str:
         """The type of the measure by which slices are cut."""
-        return self.runs.start.dtype.str
+        return self.slices.dtype.str
 
     @property
     def components(self) -> list[Component]:
         """The components that states are made of."""
-        return self.store.components
+        return self.slices.components
 
     @property
     def keeps_rows(self) -> bool:
@@ -96,8 +113,8 @@ class SliceGroup(ABC):
 
     @property
     def combines(self) -> int:
-        """How many states were combined so far."""
-        return self.store.combines
+        """The number of states that were combined so far."""
+        return self.slices.combines
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
         """The verdict of each window, by its number, on events that are below the horizon."""
@@ -140,11 +157,11 @@ class SliceGroup(ABC):
 
     def know(self, keys: int) -> None:
         """Take note that there are key codes below `keys`."""
-        self.runs.admit(keys)
+        self.slices.admit(keys)
 
     def held(self) -> np.ndarray:
         """By code, the keys of which anything is known that an answer may depend on."""
-        held: np.ndarray = self.runs.size[: self.runs.keys] > 0
+        held = self.slices.held()
         for family in self.families:
             family.held(held)
         return held
@@ -155,8 +172,7 @@ class SliceGroup(ABC):
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
         """Forget all keys but the `live` ones, which are in order; `codes` has their new codes."""
-        self.runs.renumber(live)
-        self.store.set_eager(eager=self.store.tree is not None)
+        self.slices.renumber(live, codes)
         for family in self.families:
             family.renumber(live, codes)
 
@@ -305,15 +321,16 @@ class SliceGroup(ABC):
         """
         node = {
             "kind": self.kind,
-            **self.store.dump(out, live, codes, self.layout),
+            **self.slices.dump(out, live, codes, self.layout),
             "evict_at": self.evict_at,
         }
-        kept = Kept(live, codes, self.runs.slots_of(live))
-        ties = self.tie_order.table(kept.slots)
-        if ties is not None:
-            node["ties"] = out.put_bytes(table_bytes(ties))
-        for family in self.families:
-            family.dump(node, out, kept)
+        if isinstance(self.slices, KeyMajorStore):  # by time there is nothing more to say
+            kept = Kept(live, codes, self.runs.slots_of(live))
+            ties = self.tie_order.table(kept.slots)
+            if ties is not None:
+                node["ties"] = out.put_bytes(table_bytes(ties))
+            for family in self.families:
+                family.dump(node, out, kept)
         return node
 
     def load(self, node: Any, source: BlobReader, keys: int, since: int | None = None) -> None:
@@ -327,9 +344,12 @@ class SliceGroup(ABC):
                 f"The snapshot keeps slices as {node['kind']}, and these windows and aggregates "
                 f"keep them as {self.kind}. Restore it with the release that wrote it."
             )
-        self.store.load(node, keys, source, self.layout, since)
+        self._load_slices(node, source, keys, since)
         self.evict_at = node["evict_at"]
         if "ties" in node:
             self.tie_order.load(table_of(source.get_bytes(node["ties"])), self.runs.slots)
-        for family in self.families:
+        for family in self.families if isinstance(self.slices, KeyMajorStore) else ():
             family.load(node, source, keys)
+
+    def _load_slices(self, node: Any, source: BlobReader, keys: int, since: int | None) -> None:
+        self.slices.load(node, keys, source, self.layout, since)

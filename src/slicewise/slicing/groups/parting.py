@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.codegen.kernel import kernel, run
-from slicewise.limits import BEGINNING, INFINITY
+from slicewise.limits import BEGINNING
 from slicewise.slicing.buffer import Batch
 from slicewise.slicing.families.acceptance import Verdict
 from slicewise.slicing.groups.grid import GridGroup
@@ -23,62 +23,60 @@ from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.locate.by_time import bounds_of
 
 if TYPE_CHECKING:
-    from slicewise.slicing.operator import Operator
+    from slicewise.slicing.slice_manager import SliceManager
 
 
-def part(op: Operator, verdicts: dict[int, Verdict]) -> None:
+def part(slices: SliceManager, verdicts: dict[int, Verdict]) -> None:
     """Give windows slices of their own if late events come to some that share them.
 
     Windows that cannot take late events any more have missed them.
     """
-    if op._apart:
+    if slices.apart:
         return
     takers = [
         group
-        for group in op._groups.values()
+        for group in slices.groups.values()
         if any(verdicts[entry.number].took.any() for entry in group.windows)
     ]
     for group in takers:
-        if group in op._waiters and not _complete(op, group):
+        if group in slices.waiters and not _complete(slices, group):
             for entry in group.windows:
                 took, missed = verdicts[entry.number]
                 verdicts[entry.number] = Verdict(np.zeros_like(took), missed | took)
-        elif group in op._waiters or group.parts:
-            _part(op)
+        elif group in slices.waiters or group.parts:
+            _part(slices)
             return
 
 
-def _complete(op: Operator, group: SliceGroup) -> bool:
+def _complete(slices: SliceManager, group: SliceGroup) -> bool:
     """Return whether the rows are known of all slices that open windows need."""
-    if op._waiting.kept_from == BEGINNING:
+    if slices.buffer.kept_from == BEGINNING:
         return True
     group.evict_at = 0
-    group.evict(op._horizon(op._answered))
-    runs = group.runs
-    places = runs.places(np.arange(runs.keys))
-    return not len(places) or bool(runs.start[places].min() >= op._waiting.kept_from)
+    group.evict(slices.progress.open_from)
+    return bool(group.slices.first_start >= slices.buffer.kept_from)
 
 
-def _part(op: Operator) -> None:
-    before, waiting = op._groups, op._waiting
+def _part(slices: SliceManager) -> None:
+    before, buffer = slices.groups, slices.buffer
     places = {p.number: group for group in before.values() for p in group.windows}
-    in_waiting = {id(group) for group in op._waiters}
-    op._apart, op._combined = True, False
-    op._replan()
-    for group in op._groups.values():
+    in_waiting = {id(group) for group in slices.waiters}
+    slices.apart, slices.combined = True, False
+    slices.replan()
+    for group in slices.groups.values():
         old = places[group.windows[0].number]
         if old is group:
             continue
         if id(old) in in_waiting:
-            group.store.since = dict(old.store.since)
-            _fill(group, waiting.kept)
+            group.slices.since = dict(old.slices.since)
+            _fill(group, buffer.kept)
             group.refused = []  # they were handed out when the watermark passed them
-            _fill(group, waiting.batches)
+            _fill(group, buffer.batches)
             refused, group.refused = group.refused, []
-            op._waiting.refused = max(op._waiting.refused, refused, key=len)
+            slices.buffer.refused = max(slices.buffer.refused, refused, key=len)
         else:
             _copy(old, group)
-    op._waiting.kept = []
+    slices.buffer.kept = []
 
 
 def _fill(group: SliceGroup, rows: Sequence[Batch]) -> None:
@@ -90,7 +88,7 @@ def _fill(group: SliceGroup, rows: Sequence[Batch]) -> None:
 def _copy(old: SliceGroup, group: SliceGroup) -> None:
     """Give the slices of a slice group to another one."""
     runs = old.runs.copied()
-    group.runs, group.store = runs, old.store.copied(runs)
+    group.use(old.store.copied(runs))
     group.tie_order = old.tie_order.copied()
     if isinstance(old, SessionGroup) and isinstance(group, GridGroup):
         edges = group.edges
@@ -104,22 +102,3 @@ def to_edges(bounds: Any, places: Any, start: Any, stop: Any) -> None:
     for place in places:
         stop[place] = bounds_of(stop[place], bounds)[1]
         start[place] = bounds_of(start[place], bounds)[0]
-
-
-def prune_kept(op: Operator, *, all_of_it: bool = False) -> None:
-    """Let go of kept rows that no open window needs: now and then, or all of them."""
-    waiting = op._waiting
-    if not waiting.kept or (waiting.rows_kept < waiting.prune_at and not all_of_it):
-        return
-    horizon = op._horizon(op._answered)
-    least = np.array([INFINITY])
-    for group in op._waiters:
-        needed = group.rows_from(horizon)
-        least = least if needed is None else np.minimum(least, needed)
-
-    def gone(batch: Batch) -> np.ndarray:
-        of_each = least if len(least) == 1 else least[batch.keys]
-        found: np.ndarray = batch.times < of_each
-        return found
-
-    waiting.forget(gone)

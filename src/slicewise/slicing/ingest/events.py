@@ -10,6 +10,7 @@ import numpy as np
 
 from slicewise.columns import Column, has_text, plain_type, without_views
 from slicewise.errors import ColumnError, ColumnTypeError
+from slicewise.spans import MICROSECONDS
 from slicewise.times import UNITS
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def times_column(
     """
     import pyarrow as pa
 
-    types, day = pa.types, 86_400_000_000
+    types, day = pa.types, MICROSECONDS["d"]
     if types.is_timestamp(kind) or types.is_date(kind):
         fine = pa.timestamp("us", kind.tz if types.is_timestamp(kind) else None)
     elif types.is_duration(kind) or types.is_time(kind):

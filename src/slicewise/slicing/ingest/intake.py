@@ -1,253 +1,258 @@
-"""What an operator makes of a batch: times, types, conditions, and which events count."""
+"""From a batch that is given to events that are accepted: times, types, conditions, lateness.
+
+Events without a usable time or value, and those that come too late, go to the quarantine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, bound_columns
 from slicewise.aggregates.laws import check_first_run
-from slicewise.limits import INFINITY
+from slicewise.errors import OrderError, WindowError
+from slicewise.limits import BEGINNING, INFINITY
 from slicewise.names import missed_name
-from slicewise.slicing.arrangement import arrange
 from slicewise.slicing.buffer import Batch, events_of
-from slicewise.slicing.families.acceptance import Late, Verdict
+from slicewise.slicing.families.acceptance import Late
 from slicewise.slicing.groups.group import SliceGroup
-from slicewise.slicing.groups.measured import MeasureGroup
-from slicewise.slicing.groups.parting import part
+from slicewise.slicing.guard import Guard
+from slicewise.slicing.ingest.accepted import Accepted
 from slicewise.slicing.ingest.events import Columns, check_same_times, fitted
 from slicewise.slicing.ingest.measures import check_window_columns
-from slicewise.slicing.ingest.reach import within
-from slicewise.slicing.settings import check_measured, guessed
+from slicewise.slicing.ingest.quarantine import Quarantine
+from slicewise.slicing.ingest.reach import limits_of, within
+from slicewise.slicing.settings import check_measured
+from slicewise.slicing.slice_manager import SliceManager
 from slicewise.times import Measure, Parsed, parsed
+from slicewise.windows import Window
 from slicewise.windows.base import holds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from slicewise.slicing.operator import Operator
 
+class Ingest:
+    """Accepts events, or refuses them.
 
-def times_of(op: Operator, columns: Columns) -> Parsed:
-    """The times of a batch; without a time column, the moment of its arrival."""
-    import pyarrow as pa
-
-    if op.time is None:
-        assert op._clock is not None
-        # Whatever the clock says, an event that comes now is not before what is over.
-        over = op.watermark if op.watermark < INFINITY else op._newest
-        now = max(op._clock(), op._newest, over)
-        op._time_type = pa.int64()
-        return Parsed(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
-    column = columns[op.time]
-    times = parsed(column, op.time)
-    if op._time_type is not None:
-        check_same_times(op._time_type, column.type, op.time)
-    elif not pa.types.is_null(column.type):
-        late_by = op.lateness_unit is not None if op.lateness else None
-        check_measured(Measure.of(op.time, column.type, op.unit), op.windows, late_by)
-        op._time_type = column.type
-    return within(times, op.reach)
-
-
-def bind(op: Operator, columns: Columns) -> None:
-    """Learn the types of columns from the first batch; hold later ones to them."""
-    import pyarrow as pa
-
-    needed = op._facts.columns
-    if op._facts.read:
-        check_window_columns(op._facts.read, columns.type_of)
-    if op._types is None:
-        types = {name: columns.type_of(name) for name in needed}
-        untyped = {name for name, kind in types.items() if pa.types.is_null(kind)}
-        op._untyped = untyped
-        bind_to(op, types | {name: guessed(name, op.aggs, op.windows) for name in untyped})
-    elif op._untyped:
-        _learn(op, columns)
-    known = op._types or {}
-    for name in needed:
-        given = columns.type_of(name)
-        kind = known.setdefault(name, given)
-        if given != kind:
-            columns.put(name, fitted(columns[name], kind, name))
-    check_first_run(op.aggs, columns)
-
-
-def bind_to(op: Operator, types: dict[str, pa.DataType]) -> None:
-    """Settle the types of columns, and with them how aggregates run."""
-    bounds = _bound(op, types)
-    op._guard.begin()
-    op._bounds = bounds
-    op._types = types
-    arrange(op)
-    op._guard.end()
-
-
-def _bound(op: Operator, types: dict[str, pa.DataType]) -> list[Bound]:
-    import pyarrow as pa
-
-    return [
-        op.errors.applied(
-            a.bind([types[c] for c in a.columns] or [pa.int64()] * len(bound_columns(a)))
-        )
-        for a in op.aggs
-    ]
-
-
-def _learn(op: Operator, columns: Columns) -> None:
-    """Take over the types of columns that had nothing but nulls before."""
-    import pyarrow as pa
-
-    found = {name: columns.type_of(name) for name in op._untyped if name in columns}
-    found = {name: kind for name, kind in found.items() if not pa.types.is_null(kind)}
-    if not found:
-        return
-    types = {**(op._types or {}), **found}
-    bounds = _bound(op, types)
-    op._guard.begin()
-    op._bounds = bounds
-    op._types = types
-    op._untyped -= found.keys()
-    op._nothing = None
-    op._keys.retype([types[name] for name in op.by])
-    for group in op._groups.values():
-        group.store.rebind(op._bounds)
-    op._waiting.retype(found)
-    op._guard.end()
-
-
-def marks_of(
-    op: Operator, columns: Columns, usable: np.ndarray | None
-) -> tuple[dict[int, np.ndarray], np.ndarray | None]:
-    """Which events meet the conditions of windows; one that raises an error is unusable."""
-    marks: dict[int, np.ndarray] = {}
-    events: np.ndarray | None = None
-    for entry in op._facts.conditions:
-        when = entry.window.traits.condition
-        if isinstance(when, str):
-            column = columns[when]
-            mark = column.values.astype(np.bool_)
-            marks[entry.number] = mark if column.valid is None else mark & column.valid
-            continue
-        events = events_of(columns) if events is None else events
-        mark = np.zeros(columns.rows, np.bool_)
-        for row, event in enumerate(events):
-            try:
-                mark[row] = holds(when, event)
-            except Exception:
-                usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
-                usable[row] = False
-        marks[entry.number] = mark
-    return marks, usable
-
-
-def readable(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
-    """The events whose keys and values are text, where they are read and should be."""
-    every = any(window.reads is None for window in op.windows)
-    for name in columns if every else op._facts.columns:
-        bad = columns.unreadable(name)
-        if bad is not None:
-            usable = ~bad if usable is None else usable & ~bad
-    return usable
-
-
-def within_reach(op: Operator, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
-    """The events whose advancing columns can be used too: infinite values reach no instance."""
-    for group in op._takers:
-        if isinstance(group, MeasureGroup):
-            inside = group.usable(columns[group.axis])
-            if not inside.all():
-                usable = inside if usable is None else usable & inside
-    return usable
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Intake:
-    """Which events of a batch count.
-
-    `wanted` marks those that count for every window, all of them if it is `None`. `shares` has, for
-    slice groups that take late events too, all that they take.
+    `holds_order` says that events which are promised in the order of time are held to it.
     """
 
-    wanted: np.ndarray | None = None
-    shares: Mapping[SliceGroup, np.ndarray] = field(default_factory=dict)
+    def __init__(self, slices: SliceManager, quarantine: Quarantine, guard: Guard) -> None:
+        self.slices, self.quarantine, self.guard = slices, quarantine, guard
+        self.settings, self.windows = slices.settings, slices.windows
+        self.schema, self.keys, self.progress = slices.schema, slices.keys, slices.progress
+        self.holds_order = self.settings.ordered
 
-    def counted(self) -> np.ndarray | None:
-        """The events that count for any window."""
-        if self.wanted is None or not self.shares:
-            return self.wanted
-        found: np.ndarray = np.logical_or.reduce([self.wanted, *self.shares.values()])
-        return found
+    def accept(self, batch: Any) -> Accepted | None:
+        """The events of a batch that count; `None` if none does."""
+        import pyarrow as pa
 
-    def share(self, events: Batch, group: SliceGroup) -> Batch | None:
-        """What a slice group takes of a batch of all that count, if it takes anything."""
-        taken = self.shares.get(group, self.wanted)
-        if taken is None or taken is events.wanted:
-            return events
-        chosen = events.times[taken]
-        if not len(chosen):
+        columns = Columns(batch)
+        size = columns.rows
+        if not size:
             return None
-        return replace(events, wanted=taken, low=int(chosen.min()), high=int(chosen.max()))
+        progress, guard = self.progress, self.guard
+        given = self._times(columns)
+        usable = self._readable(columns, given.usable)
+        self._bind(columns)
+        marks, usable = self._marks(columns, usable)
+        usable = self.slices.usable(columns, usable)
+        if self.holds_order:
+            self._check_order(given, usable)
+        with guard.harmless(pa.ArrowException):
+            guard.begin()
+            keys = self.keys.codes([columns.arrow(name) for name in self.settings.by], size)
+        self.slices.know()
+        arrival = progress.events
+        progress.events += size
+        wanted, shares = self._sort_out(given, keys, usable, columns)
+        counted: np.ndarray | None = wanted
+        if wanted is not None and shares:
+            counted = np.logical_or.reduce([wanted, *shares.values()])
+        times, low, high = given.values, given.low, given.high
+        if counted is not None:
+            chosen = times[counted]
+            if not len(chosen):
+                return None
+            low, high = int(chosen.min()), int(chosen.max())
+        progress.newest = max(progress.newest, high)
+        ordered = given.ordered and counted is None
+        events = Batch(times, keys, columns, counted, marks, arrival, low, high, ordered=ordered)
+        return Accepted(events, wanted, shares, columns)
 
+    # Types.
 
-def sort_out(
-    op: Operator, given: Parsed, keys: np.ndarray, usable: np.ndarray | None, columns: Columns
-) -> Intake:
-    """Which events count for which windows; what is left out is counted and handed out."""
-    horizon = op._horizon(op.watermark)
-    if usable is None and given.low >= horizon:
-        return Intake()
-    below = given.values < horizon
-    wanted = ~below
-    if usable is not None:
-        op._stats.bad += int(len(usable) - usable.sum())
-        below &= usable
-        wanted &= usable
-    if wanted.all():
-        return Intake()
-    left_out = ~wanted
-    found = Intake(wanted)
-    if below.any():
-        rows = np.flatnonzero(below)
-        # What was not handed out yet can still change, though the watermark may have passed it.
-        late = Late(rows, given.values[rows], keys[rows], columns, op._horizon(op._answered))
-        found = _sort_out_late(op, late, wanted, columns, left_out)
-    if left_out.any():
-        op._late.add(columns.table(np.flatnonzero(left_out)))
-    return found
+    def learn(self, columns: Columns) -> None:
+        """Learn the types of columns that have no rows."""
+        self._times(columns)
+        self._bind(columns)
 
+    def check_window(self, window: Window) -> None:
+        """Refuse a window whose lengths, or whose instances of events so far, cannot be said."""
+        kind, newest = self.schema.time, self.progress.newest
+        if kind is None:
+            return
+        if self.settings.time is not None:
+            check_measured(Measure.of(self.settings.time, kind, self.settings.unit), [window])
+        if newest > BEGINNING and newest > window.times_within(*limits_of(kind))[1]:
+            raise WindowError(
+                f"The bounds of {window.name!r} could not be said as {kind} for events "
+                "that were taken already, at the very end of what that can say. Give the window "
+                "when the operator is built: such events are bad then."
+            )
 
-def _sort_out_late(
-    op: Operator, late: Late, wanted: np.ndarray, columns: Columns, left_out: np.ndarray
-) -> Intake:
-    """Find who takes late events; `left_out` keeps those that came too late for every window."""
-    rows = late.rows
-    verdicts: dict[int, Verdict] = {}
-    for group in op._groups.values():
-        group.know(len(op._keys))
-        verdicts |= group.verdicts(late)
-    part(op, verdicts)
-    took = np.logical_or.reduce([verdict.took for verdict in verdicts.values()])
-    missed = np.logical_or.reduce([verdict.missed for verdict in verdicts.values()])
-    left_out[rows] = missed & ~took
-    op._stats.late_dropped += int((missed & ~took).sum())
-    partly = np.flatnonzero(missed & took)
-    if len(partly):
-        op._stats.late_partly += len(partly)
-        by_name = {p.window.name: verdicts[p.number].missed[partly] for p in op._windows}
-        op._late.add(with_missed(columns.table(rows[partly]), by_name))
-    shares = {}
-    for group in op._groups.values():
-        taken = group.takes(late, verdicts)
-        if taken.any() and group not in op._waiters:
-            group.drop_closed(np.unique(late.keys[taken]), late.horizon)
-            share = wanted.copy()
-            share[rows[taken]] = True
-            shares[group] = share
-    return Intake(wanted, shares)
+    def _times(self, columns: Columns) -> Parsed:
+        """The times of a batch; without a time column, the moment of its arrival."""
+        import pyarrow as pa
+
+        settings, schema, progress = self.settings, self.schema, self.progress
+        if settings.time is None:
+            assert settings.clock is not None
+            # Whatever the clock says, an event that comes now is not before what is over.
+            over = progress.watermark if progress.watermark < INFINITY else progress.newest
+            now = max(settings.clock(), progress.newest, over)
+            schema.time = pa.int64()
+            return Parsed(np.full(columns.rows, now, np.int64), None, now, now, ordered=True)
+        column = columns[settings.time]
+        times = parsed(column, settings.time)
+        if schema.time is not None:
+            check_same_times(schema.time, column.type, settings.time)
+        elif not pa.types.is_null(column.type):
+            late_by = settings.lateness_unit is not None if settings.lateness else None
+            measure = Measure.of(settings.time, column.type, settings.unit)
+            check_measured(measure, self.windows.defined, late_by)
+            schema.time = column.type
+        return within(times, schema.reach)
+
+    def _bind(self, columns: Columns) -> None:
+        """Learn the types of columns from the first batch; hold later ones to them."""
+        facts, schema = self.windows.facts, self.schema
+        if facts.read:
+            check_window_columns(facts.read, columns.type_of)
+        if schema.columns is None:
+            types, untyped = schema.first_types(columns)
+            bounds = schema.bound_to(types)
+            self.guard.begin()
+            schema.settle(types, untyped, bounds)
+            self.slices.arrange()
+            self.guard.end()
+        elif schema.untyped and (found := schema.new_types(columns)):
+            types = {**schema.columns, **found}
+            bounds = schema.bound_to(types)
+            self.guard.begin()
+            schema.settle(types, schema.untyped - found.keys(), bounds)
+            self.keys.retype([types[name] for name in self.settings.by])
+            self.slices.rebind(found)
+            self.guard.end()
+        assert schema.columns is not None
+        for name in facts.columns:
+            given = columns.type_of(name)
+            kind = schema.columns.setdefault(name, given)
+            if given != kind:
+                columns.put(name, fitted(columns[name], kind, name))
+        check_first_run(self.settings.aggs, columns)
+
+    # Which events are usable.
+
+    def _readable(self, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
+        """The events whose keys and values are text, where they are read and should be."""
+        every = any(window.reads is None for window in self.windows.defined)
+        for name in columns if every else self.windows.facts.columns:
+            bad = columns.unreadable(name)
+            if bad is not None:
+                usable = ~bad if usable is None else usable & ~bad
+        return usable
+
+    def _marks(
+        self, columns: Columns, usable: np.ndarray | None
+    ) -> tuple[dict[int, np.ndarray], np.ndarray | None]:
+        """The events that meet the conditions of windows; one that raises an error is unusable."""
+        marks: dict[int, np.ndarray] = {}
+        events: np.ndarray | None = None
+        for entry in self.windows.facts.conditions:
+            when = entry.window.traits.condition
+            if isinstance(when, str):
+                column = columns[when]
+                mark = column.values.astype(np.bool_)
+                marks[entry.number] = mark if column.valid is None else mark & column.valid
+                continue
+            events = events_of(columns) if events is None else events
+            mark = np.zeros(columns.rows, np.bool_)
+            for row, event in enumerate(events):
+                try:
+                    mark[row] = holds(when, event)
+                except Exception:
+                    usable = np.ones(columns.rows, np.bool_) if usable is None else usable.copy()
+                    usable[row] = False
+            marks[entry.number] = mark
+        return marks, usable
+
+    def _check_order(self, given: Parsed, usable: np.ndarray | None) -> None:
+        """Hold events to the promise that they come in the order of time."""
+        reached = max(self.progress.newest, self.progress.watermark)
+        if given.ordered and given.low >= reached:
+            return
+        chosen = given.values if usable is None else given.values[usable]
+        before = np.maximum.accumulate(np.concatenate([[reached], chosen]))
+        early = np.flatnonzero(chosen < before[:-1])
+        if len(early):
+            row = int(early[0])
+            raise OrderError(
+                f"Events were promised in the order of time; one at {chosen[row]} came after one "
+                f"at {before[row]}. Leave out `ordered` and advance by watermarks."
+            )
+
+    # Which events come too late.
+
+    def _sort_out(
+        self, given: Parsed, keys: np.ndarray, usable: np.ndarray | None, columns: Columns
+    ) -> tuple[np.ndarray | None, Mapping[SliceGroup, np.ndarray]]:
+        """The events that every window takes, and those that slice groups take with late ones.
+
+        What is left out is counted and handed out.
+        """
+        horizon = self.progress.accepted_from
+        if usable is None and given.low >= horizon:
+            return None, {}
+        below = given.values < horizon
+        wanted = ~below
+        if usable is not None:
+            self.quarantine.bad += int(len(usable) - usable.sum())
+            below &= usable
+            wanted &= usable
+        if wanted.all():
+            return None, {}
+        left_out = ~wanted
+        shares: Mapping[SliceGroup, np.ndarray] = {}
+        if below.any():
+            rows = np.flatnonzero(below)
+            # What was not handed out yet can still change, though the watermark may have passed it.
+            open_from = self.progress.open_from
+            late = Late(rows, given.values[rows], keys[rows], columns, open_from)
+            shares = self._sort_out_late(late, wanted, columns, left_out)
+        if left_out.any():
+            self.quarantine.add(columns.table(np.flatnonzero(left_out)))
+        return wanted, shares
+
+    def _sort_out_late(
+        self, late: Late, wanted: np.ndarray, columns: Columns, left_out: np.ndarray
+    ) -> Mapping[SliceGroup, np.ndarray]:
+        """Find who takes late events; `left_out` keeps those that are too late for every window."""
+        rows = late.rows
+        verdicts = self.slices.verdicts(late)
+        took = np.logical_or.reduce([verdict.took for verdict in verdicts.values()])
+        missed = np.logical_or.reduce([verdict.missed for verdict in verdicts.values()])
+        left_out[rows] = missed & ~took
+        self.quarantine.late_dropped += int((missed & ~took).sum())
+        partly = np.flatnonzero(missed & took)
+        if len(partly):
+            self.quarantine.late_partly += len(partly)
+            entries = self.windows.entries
+            by_name = {p.window.name: verdicts[p.number].missed[partly] for p in entries}
+            self.quarantine.add(with_missed(columns.table(rows[partly]), by_name))
+        return self.slices.shares(late, verdicts, wanted)
 
 
 def with_missed(table: pa.Table, by_name: Mapping[str, np.ndarray]) -> pa.Table:

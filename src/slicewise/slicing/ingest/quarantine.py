@@ -1,19 +1,23 @@
 """Events that were refused: those that came too late, fell behind or are bad.
 
-They stay until they are taken. So that nobody who never asks for them runs out of memory, the
-newest so many are kept, and the others are counted.
+They are counted, and stay until they are taken. So that nobody who never asks for them runs out of
+memory, the newest so many are kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from slicewise.columns import pylist
 from slicewise.errors import SpanError
+from slicewise.slicing.progress import Stats
+from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+COUNTS = ("bad", "late_dropped", "late_partly", "behind")
 # Refused events that are kept unless somebody says otherwise.
 MOST = 100_000
 
@@ -21,11 +25,15 @@ MOST = 100_000
 class Quarantine:
     """The newest `most` refused events, in tables from the oldest to the newest (`None`: all).
 
-    `forgotten` counts those that were let go.
+    `forgotten` counts those that were let go. `bad`, `late_dropped`, `late_partly` and `behind`
+    count why events were refused, as `op.stats` says them.
     """
+
+    version = 1
 
     def __init__(self, most: int | None = MOST) -> None:
         self.most = most
+        self.bad = self.late_dropped = self.late_partly = self.behind = 0
         self.forgotten = 0
         self.tables: list[pa.Table] = []
 
@@ -65,6 +73,23 @@ class Quarantine:
         table = pa.concat_tables(self.tables, promote_options="permissive")
         self.tables = []
         return table
+
+    def count(self, stats: Stats) -> None:
+        """Add the numbers of refused events to the stats of an operator."""
+        for name in COUNTS:
+            setattr(stats, name, getattr(self, name))
+        stats.late_forgotten = self.forgotten
+
+    def dump(self, out: BlobWriter) -> list[Any]:
+        """The places of the tables in the blob; the counts are among the stats of the operator."""
+        return [out.put_bytes(table_bytes(table)) for table in self.tables]
+
+    def load(self, node: Iterable[Any], stats: Mapping[str, int], source: BlobReader) -> None:
+        """Go on with the tables and the counts of a snapshot."""
+        self.tables = [table_of(source.get_bytes(place), any_text=True) for place in node]
+        for name in COUNTS:
+            setattr(self, name, stats.get(name, 0))  # older ones count less
+        self.forgotten = stats.get("late_forgotten", 0)
 
 
 def checked_most(given: Any) -> int | None:

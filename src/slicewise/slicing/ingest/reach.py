@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slicewise.limits import REACH
+from slicewise.limits import CALENDAR, EVER, NANOSECONDS
+from slicewise.spans import MICROSECONDS
 from slicewise.times import Parsed
 from slicewise.windows import Window
 
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Reach = tuple[int, int]  # the least and the greatest of some times
-
-EVER = (-REACH, REACH)
-# The first and the last microsecond of Python's calendar.
-CALENDAR = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-# What fits 64 bits as nanoseconds; the least number stands for no time at all.
-NANOSECONDS = (-(2**63 - 1) // 1000 + 1, (2**63 - 1) // 1000)
-DAY = 86_400_000_000
 
 
 def limits_of(kind: pa.DataType) -> Reach:
@@ -44,7 +38,7 @@ def limits_of(kind: pa.DataType) -> Reach:
         first, last = CALENDAR
         if types.is_timestamp(kind) and kind.tz not in (None, "UTC", "Etc/UTC", "+00:00"):
             # On the clocks of a zone the years begin and end up to a day earlier or later.
-            first, last = first + DAY, last - DAY
+            first, last = first + MICROSECONDS["d"], last - MICROSECONDS["d"]
     if (types.is_timestamp(kind) or types.is_duration(kind)) and kind.unit == "ns":
         first, last = max(first, NANOSECONDS[0]), min(last, NANOSECONDS[1])
     return first, last

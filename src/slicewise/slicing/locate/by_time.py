@@ -18,11 +18,10 @@ import numpy as np
 from slicewise import tuning
 from slicewise.arrays.searches import first_at_least, last_at_most, near_at_most
 from slicewise.codegen.kernel import Kernel, inlined, kernel, run
+from slicewise.limits import UNLIMITED
 from slicewise.slicing.store.runs import BORN, MERGED, MOVES, Runs, mend, open_place, seek
 from slicewise.windows import Window
 from slicewise.windows.base import EdgeRule
-
-UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,16 +63,17 @@ class Edges:
     """
 
     def __init__(self, windows: Sequence[Window], dtype: str = "i8") -> None:
-        self._set([window.all_edges() for window in windows], dtype)
+        self.use([window.all_edges() for window in windows], dtype)
 
     @staticmethod
     def of_begins(windows: Sequence[Window], dtype: str = "i8") -> Edges:
         """The edges at which Cutty keeps slices apart: the begins of periodic windows."""
         edges = Edges([], dtype)
-        edges._set([window.begin_edges() for window in windows], dtype)
+        edges.use([window.begin_edges() for window in windows], dtype)
         return edges
 
-    def _set(self, rules: Sequence[EdgeRule], dtype: str) -> None:
+    def use(self, rules: Sequence[EdgeRule], dtype: str) -> None:
+        """Take over the edges of these rules, each once."""
         progressions = {one for rule in rules for one in rule.progressions}
         singles = {one for rule in rules for one in rule.singles}
         kept = _fused(sorted(progressions))

@@ -1,4 +1,4 @@
-"""Snapshots: all that an operator knows as bytes, and an operator from them.
+"""Snapshots: all that an operator knows as bytes. See `state.resume` for the way back.
 
 Only slices that are kept are written, in the order of their runs, and only keys of which anything
 is known; so the size of a snapshot follows what is kept. Nothing is pickled but what only pickle
@@ -8,292 +8,66 @@ lists their types under "pickled", and they are read only from bytes that are tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.keys import Keys
-from slicewise.errors import SnapshotError
-from slicewise.slicing.emit.log import CLOSE, END, FIELDS, KEY, START, WINDOW, EmissionLog
-from slicewise.slicing.families.family import WindowEntry
-from slicewise.slicing.forgetting import codes_of, live_keys, look_again
-from slicewise.slicing.groups.ordered import OrderedGroup
-from slicewise.slicing.groups.parting import prune_kept
-from slicewise.slicing.ingest.intake import bind_to
-from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
-from slicewise.slicing.state.checks import (
-    check_header,
-    check_key_types,
-    check_keys,
-    check_time_type,
-    check_zones,
-    codes,
-    exactly,
-    reading,
-    require,
-)
-from slicewise.slicing.state.describe import (
-    aggregate_described,
-    aggregate_of,
-    chosen,
-    modules_of,
-    window_described,
-    window_of,
-)
-from slicewise.slicing.state.waiting_blob import get_waiting, put_waiting
-from slicewise.spans import Duration
-from slicewise.windows import Window
+from slicewise.slicing.settings import wall_clock
+from slicewise.slicing.state.blob import BlobWriter, table_bytes
+from slicewise.slicing.state.describe import aggregate_described, modules_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from slicewise.slicing.parts import Parts
 
-    from slicewise.slicing.operator import Operator
-
-# Arguments of an operator that are kept under their own names, and numbers that it counts.
+# Arguments of an operator that are kept under their own names.
 SETTINGS = (
     *("time", "unit", "emit", "ordered", "order"),
     *("merger", "store", "partials", "max_late"),
 )
-COUNTERS = ("watermark", "_newest", "_next_number")
+# The parts whose versions a snapshot has.
+VERSIONED = ("progress", "windows", "schema", "quarantine", "slices", "emission")
 
 
-def snapshot(op: Operator) -> bytes:
-    """All that an operator knows."""
-    from slicewise.slicing.settings import wall_clock
-
-    op._guard.begin()
-    _compact(op)
-    op._guard.end()
-    out = BlobWriter(modules_of(op.windows, op.aggs))
-    live = live_keys(op)
-    codes = codes_of(live, len(op._keys))
-    dirty = np.unique(np.concatenate(op._dirty)) if op._dirty else live[:0]
+def snapshot(parts: Parts) -> bytes:
+    """All that the parts of an operator know."""
+    settings = parts.settings
+    parts.guard.begin()
+    _compact(parts)
+    parts.guard.end()
+    out = BlobWriter(modules_of(parts.windows.defined, settings.aggs))
+    live = parts.forgetting.live()
+    codes = parts.forgetting.codes(live)
+    progress = parts.progress.dump()
     header = {
-        "windows": [
-            {"number": p.number, "since": p.since, "window": window_described(p.window)}
-            for p in op._windows
-        ],
-        "aggs": [aggregate_described(aggregate) for aggregate in op.aggs],
-        "by": op.by[0] if op._by_one else list(op.by),
-        **{name: getattr(op, name) for name in SETTINGS},
-        "lateness": op.lateness,
-        "lateness_unit": op.lateness_unit,
-        "clock": op.time is None and op._clock is not wall_clock,
-        "counters": {name: getattr(op, name) for name in COUNTERS},
-        "stats": asdict(op.stats),
-        "types": _put_types(op, out),
-        "late": [out.put_bytes(table_bytes(table)) for table in op._late.tables],
-        "keys": _put_keys(op._keys, live, out),
-        "dirty": out.put(codes[dirty]),
-        "emitted": _put_emitted(op._log, codes, out),
-        "floor": op._floor,
-        "answered": op._answered,
-        "combined": op._combined,
-        "apart": op._apart,
-        "waiting": put_waiting(op._waiting.batches, codes, out),
-        "kept": put_waiting(op._waiting.kept, codes, out),
-        "tracks": [
-            {"place": _place_said(place), **group.dump(out, live, codes)}
-            for place, group in op._groups.items()
-        ],
+        "windows": parts.windows.dump(),
+        "aggs": [aggregate_described(aggregate) for aggregate in settings.aggs],
+        "by": settings.by[0] if settings.by_one else list(settings.by),
+        **{name: getattr(settings, name) for name in SETTINGS if name != "max_late"},
+        "max_late": parts.quarantine.most,
+        "lateness": settings.lateness,
+        "lateness_unit": settings.lateness_unit,
+        "clock": settings.time is None and settings.clock is not wall_clock,
+        **progress,
+        "counters": {**progress["counters"], "_next_number": parts.windows.next_number},
+        "stats": asdict(parts.stats()),
+        "types": parts.schema.dump(out),
+        "late": parts.quarantine.dump(out),
+        "keys": _put_keys(parts.keys, live, out),
+        **parts.emission.dump(codes, out),
+        **parts.slices.dump(live, codes, out),
+        "parts": {name: getattr(parts, name).version for name in VERSIONED},
     }
     return out.blob(header)
 
 
-def restore(
-    cls: type[Operator],
-    blob: bytes,
-    *,
-    windows: Iterable[Window] | Window | None,
-    aggs: Iterable[Aggregate] | Aggregate | None,
-    clock: Callable[[], int] | None,
-    trusted: bool,
-) -> Operator:
-    """The operator of which `blob` is a snapshot; pickles and functions only of `trusted` ones."""
-    with reading():
-        source = BlobReader(blob, trusted=trusted)
-        return _restored(cls, source, windows=windows, aggs=aggs, clock=clock)
-
-
-def _restored(
-    cls: type[Operator],
-    source: BlobReader,
-    *,
-    windows: Iterable[Window] | Window | None,
-    aggs: Iterable[Aggregate] | Aggregate | None,
-    clock: Callable[[], int] | None,
-) -> Operator:
-    header, trusted = source.header, source.trusted
-    check_header(header)
-    if header["clock"] and clock is None:
-        raise SnapshotError(
-            "The operator of the snapshot stamped events by a clock of its own. Give it to "
-            "`restore` again with `clock=...`."
-        )
-    described = [one["window"] for one in header["windows"]]
-    unit, lateness = header.get("unit"), header["lateness"]
-    windows = counted_in(unit, windows)
-    found = chosen(
-        "windows", described, windows, window_described, window_of, _window_name, trusted=trusted
-    )
-    defined = chosen(
-        "aggs", header["aggs"], aggs, aggregate_described, aggregate_of, _output, trusted=trusted
-    )
-    source.modules = modules_of(found, defined)
-    op = cls(
-        windows=found,
-        aggs=defined,
-        by=header["by"] or None,
-        clock=clock,
-        lateness=Duration(lateness) if lateness and header.get("lateness_unit") else lateness,
-        **{name: header[name] for name in SETTINGS if name in header},  # older ones have fewer
-    )
-    op._windows = [
-        WindowEntry(one["number"], window, one["since"])
-        for one, window in zip(header["windows"], found, strict=True)
-    ]
-    for name in COUNTERS:
-        setattr(op, name, header["counters"][name])
-    op._combined, op._apart = combined_of(header), header.get("apart", False)
-    op._replan()
-    _get_progress(op, source)
-    if header["types"] is not None:
-        _get_types(op, header["types"], source)
-        groups = list(op._groups.values())
-        for group, node in zip(groups, header["tracks"], strict=True):
-            group.load(node, source, len(op._keys))
-        get_events(op, source)
-        say_times(op, header)
-    return op
-
-
-def say_times(op: Operator, header: dict[str, Any]) -> None:
-    """Name emitted instances of the last rows by their times; they had row positions once.
-
-    Snapshots from before that do not say the unit of times either.
-    """
-    if "unit" in header:
-        return
-    entries = op._log.entries.copy()
-    for group in op._groups.values():
-        aware = [p for p in group.windows if p.window.traits.context == "forward aware"]
-        numbers = [entry.number for entry in aware]
-        mine = np.flatnonzero(np.isin(entries[WINDOW], numbers))
-        if len(mine):
-            entries[START, mine] = group.times_at(entries[KEY, mine], entries[START, mine])
-            entries[END, mine] = entries[CLOSE, mine]
-    op._log.load(entries)
-
-
-def counted_in(unit: str | None, windows: Any) -> Any:
-    """Windows that are given again, in the unit in which a snapshot says them."""
-    if unit is None or windows is None:
-        return windows
-    given = [windows] if isinstance(windows, Window) else windows
-    return [window.counted_in(unit) for window in given]
-
-
-def combined_of(header: dict[str, Any]) -> bool | None:
-    """Whether windows of time and sessions share slices; they did not before this was said."""
-    known: bool | None = header.get("combined", False)
-    return None if header["types"] is None else known
-
-
-def get_events(op: Operator, source: BlobReader) -> None:
-    """The events that wait, if anything still takes them."""
-    for group in op._waiters:
-        if isinstance(group, OrderedGroup):
-            op._waiting.separate(group.after)
-    if op._waiters:
-        types = {name: (op._types or {})[name] for name in op._kept()}
-        conditions = [entry.number for entry in op._facts.conditions]
-        given = (source, types, len(op._keys), conditions)
-        op._waiting.batches = get_waiting(source.header["waiting"], *given, single=not op.by)
-        if "kept" not in source.header:
-            op._waiting.kept_from = op._horizon(op._answered)  # an earlier release kept none
-        elif op._waiting.keeps:
-            op._waiting.kept = get_waiting(source.header["kept"], *given, single=not op.by)
-
-
-def _get_progress(op: Operator, source: BlobReader) -> None:
-    """What an operator has seen and emitted, but for its slices."""
-    header = source.header
-    op._floor = header["floor"]
-    op._answered = header.get("answered", op.watermark)
-    op._stats = type(op._stats)(**header["stats"])
-    late = [source.get_bytes(place) for place in header["late"]]
-    op._late.tables = [table_of(data, any_text=True) for data in late]
-    op._late.forgotten = op._stats.late_forgotten
-    _get_keys(op._keys, header["keys"], source)
-    look_again(op)
-    op._log = _get_emitted(header, len(op._keys), source)
-    dirty = codes(source.get(header["dirty"]), len(op._keys), "keys that have changed")
-    op._dirty = [dirty] if len(dirty) else []
-
-
-def _place_said(place: Any) -> Any:
-    """The place of a slice group among the others, as JSON has it."""
-    return list(place) if isinstance(place, tuple) else place
-
-
-def _window_name(window: Window) -> str:
-    return window.name
-
-
-def _output(aggregate: Aggregate) -> str:
-    return aggregate.output
-
-
-def _compact(op: Operator) -> None:
+def _compact(parts: Parts) -> None:
     """Let go of what nothing can need any more, all of it; otherwise that is done now and then."""
-    horizon = op._horizon(op._answered)
-    for group in op._groups.values():
+    horizon = parts.progress.open_from
+    for group in parts.slices.groups.values():
         group.evict_at = 0
         group.evict(horizon)
-        _ = group.runs  # brings slices that are kept by time into the order of keys
-    prune_kept(op, all_of_it=True)
-    op._log.pruned_at = 0
-    op._prune(horizon)
-
-
-# Types and tables.
-
-
-def _put_types(op: Operator, out: BlobWriter) -> Any:
-    """The types of columns and of the time, as an Arrow schema."""
-    import pyarrow as pa
-
-    if op._types is None and op._time_type is None:
-        return None
-    fields = [pa.field(f"column:{name}", kind) for name, kind in (op._types or {}).items()]
-    if op._time_type is not None:
-        fields.append(pa.field("time", op._time_type))
-    return {
-        "schema": out.put_bytes(pa.schema(fields).serialize().to_pybytes()),
-        "bound": op._types is not None,
-        "untyped": sorted(op._untyped),
-    }
-
-
-def _get_types(
-    op: Operator, node: Any, source: BlobReader, more: Mapping[str, pa.DataType] | None = None
-) -> None:
-    """Bind to the types of the snapshot, and to those of columns that it did not read."""
-    import pyarrow as pa
-
-    schema = pa.ipc.read_schema(pa.py_buffer(source.get_bytes(node["schema"])))
-    kinds = {field.name: field.type for field in schema}
-    check_zones(kinds.values())
-    op._time_type = kinds.pop("time", None)
-    check_time_type(op._time_type)
-    if node["bound"]:
-        known = {name.removeprefix("column:"): kind for name, kind in kinds.items()}
-        bind_to(op, {**(more or {}), **known})
-        op._untyped = {name for name in node["untyped"] if name in (op._types or {})}
-        check_key_types(op._keys, [(op._types or {})[name] for name in op.by])
 
 
 def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
@@ -301,40 +75,3 @@ def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
 
     arrays = [array.take(pa.array(live)) for array in keys.arrays()]
     return out.put_bytes(table_bytes(pa.table(arrays, [str(k) for k in range(len(arrays))])))
-
-
-def _get_keys(keys: Keys, place: Any, source: BlobReader) -> None:
-    table = table_of(source.get_bytes(place))
-    if table.num_columns and table.num_rows:
-        source.count(table.num_rows)  # columns of nothing but nulls take no bytes
-        arrays = [column.combine_chunks() for column in table.columns]
-        keys.load(arrays)
-        check_keys(keys, arrays)
-
-
-# What was emitted.
-
-
-def _put_emitted(emitted: EmissionLog, codes: np.ndarray, out: BlobWriter) -> Any:
-    fields = dict(zip(FIELDS, emitted.entries, strict=True))
-    fields["key"] = codes[fields["key"]]
-    # Near to each other, and so short as distances.
-    fields["end"], fields["close"] = (
-        fields["end"] - fields["start"],
-        fields["close"] - fields["end"],
-    )
-    return {name: out.put(values) for name, values in fields.items()}
-
-
-def _get_emitted(header: dict[str, Any], keys: int, source: BlobReader) -> EmissionLog:
-    fields = {name: source.get(header["emitted"][name]) for name in FIELDS}
-    for name, values in fields.items():
-        exactly(values, len(fields["key"]), f"emitted {name}s")
-    codes(fields["key"], keys, "keys of emitted instances")
-    numbers = [one["number"] for one in header["windows"]]
-    require(np.isin(fields["window"], numbers).all(), "it has emitted other windows than its own")
-    fields["end"] += fields["start"]
-    fields["close"] += fields["end"]
-    emitted = EmissionLog()
-    emitted.load(np.stack([fields[name] for name in FIELDS]))
-    return emitted

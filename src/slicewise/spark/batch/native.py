@@ -12,8 +12,8 @@ from slicewise.aggregates.extremes import largest, smallest
 from slicewise.columns import storage
 from slicewise.slicing.ingest.reach import reach_of
 from slicewise.slicing.locate.by_time import Edges
+from slicewise.spark.batch.states import SLICE, key_names, state_names
 from slicewise.spark.frames import Frame, col, microseconds, within_reach
-from slicewise.spark.states import SLICE, key_names, state_names
 from slicewise.windows import Window
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from slicewise.arrays.grouping import encode
 from slicewise.limits import INFINITY
 from slicewise.slicing.guard import changing
 from slicewise.slicing.operator import Operator
+from slicewise.spark.blame import Traced
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query
-from slicewise.spark.stream.blame import Traced
 from slicewise.spark.workers import in_worker
 from slicewise.windows import Window
 
@@ -41,14 +41,13 @@ class KeyOrdered(Operator):
             ordered=True,
             max_late=0,
         )
-
-    def _check_order(self, times: np.ndarray, wanted: np.ndarray | None) -> None:
-        """Nothing: the times of different keys have nothing to do with each other."""
+        # The times of different keys have nothing to do with each other.
+        self.parts.ingest.holds_order = False
 
     @property
     def newest(self) -> int:
         """The time of the newest event."""
-        return self._newest
+        return self.parts.progress.newest
 
     @changing
     def take(self, rows: pa.Table) -> None:

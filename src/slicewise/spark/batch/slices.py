@@ -20,7 +20,6 @@ from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, place_of, share
 from slicewise.arrays.grouping import encode
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.emit.output import key_columns
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.families.grid import FreeWindows, collect_free
 from slicewise.slicing.operator import Operator
@@ -29,10 +28,10 @@ from slicewise.slicing.store.runs import Runs
 from slicewise.slicing.store.saving import ROWS
 from slicewise.spark.batch.ordered import KeyOrdered
 from slicewise.spark.batch.series import STEP, listed
+from slicewise.spark.batch.states import PART, SLICE, folded, packed, state_names, unpacked
+from slicewise.spark.blame import Traced, blaming
 from slicewise.spark.frames import conformed, joined
 from slicewise.spark.query import Query, retyped
-from slicewise.spark.states import PART, SLICE, folded, packed, state_names, unpacked
-from slicewise.spark.stream.blame import Traced, blaming
 from slicewise.spark.workers import in_worker
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class CombineSlices:
         for rows in joined(batches):
             fed = fed or Traced(self.query, KeyOrdered)
             fed.work(self.query.read(self.query.named(rows)), KeyOrdered.take)
-            if next(iter(fed.operator._groups.values())).live > tuning.active().combiner_slices:
+            if fed.operator.stats.slices > tuning.active().combiner_slices:
                 yield from self._slices(fed.operator, part)
                 fed, part = None, part + 1
         if fed is not None:
@@ -70,9 +69,10 @@ class CombineSlices:
     def _slices(self, operator: Operator, part: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        (group,) = operator._groups.values()
+        (group,) = operator.parts.slices.groups.values()
         if not group.live:
             return  # no row had a usable time
+        group.keep_by_key()
         runs, store = group.runs, group.store
         sizes = runs.size[: runs.keys]
         codes = np.repeat(np.arange(runs.keys), sizes)
@@ -80,7 +80,7 @@ class CombineSlices:
         places = np.arange(len(codes)) - np.repeat(begins - runs.offset[: runs.keys], sizes)
         slots = runs.slot[places]
         keys = self.schema.names[: len(operator.by)]
-        columns = dict(zip(keys, key_columns(operator, codes), strict=True))
+        columns = dict(zip(keys, operator.parts.output.key_columns(codes), strict=True))
         columns[SLICE] = pa.array(runs.start[places])
         columns[PART] = pa.array(np.full(len(places), part))
         for states, names in zip(store.states, state_names(store.components), strict=True):
@@ -168,17 +168,17 @@ class Merging:
             first = key(rows, 0) == key(table, 0)
             last = key(rows, rows.num_rows - 1) == key(table, table.num_rows - 1)
             until = (slices.last if high is None else high) if last else INFINITY
-            for _ in merging._answers(slices, low if first else BEGINNING, until):
+            for _ in merging.answers(slices, low if first else BEGINNING, until):
                 pass
 
         with blaming(self.query, table, again):
             slices = Slices(table, self)
             until = slices.last if high is None else high
-            for columns in self._answers(slices, low, until):
+            for columns in self.answers(slices, low, until):
                 yield from conformed(columns, self.task.schema)
         return slices
 
-    def _answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
+    def answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
         """What closes: everything of keys that are complete, up to `high` of the last one.
 
         It is made in parts of about `most` rows: sparse slices can be in very many instances.

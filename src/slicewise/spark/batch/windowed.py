@@ -15,39 +15,26 @@ In the first three a key with most of the rows keeps many tasks busy, and not on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from slicewise import tuning
-from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Aggregate, Bound, Component, share
-from slicewise.slicing.ingest.events import names as names_of
-from slicewise.slicing.ingest.measures import check_window_columns
+from slicewise.aggregates.base import Component, share
 from slicewise.slicing.ingest.reach import reach_of
-from slicewise.slicing.operator import Operator
-from slicewise.slicing.settings import check_measured
+from slicewise.spark.asked import AskedWindows
 from slicewise.spark.batch import native, series
 from slicewise.spark.batch.ordered import FeedOrdered
 from slicewise.spark.batch.slices import CombineSlices, MergeSlices
+from slicewise.spark.batch.states import PART, SLICE, key_names, state_names, state_type
 from slicewise.spark.frames import (
-    Frame,
     arrow_schema,
-    arrow_types,
     bounds_types,
-    check_keys,
-    check_time,
-    checked,
     microseconds,
     spark_type,
-    tie_breakers,
     within_reach,
 )
-from slicewise.spark.query import Query, result_types
+from slicewise.spark.options import StreamOptions
 from slicewise.spark.sending import map_in_arrow
-from slicewise.spark.states import PART, SLICE, key_names, state_names, state_type
-from slicewise.spark.stream.stream import check_settings
-from slicewise.windows import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,60 +43,8 @@ if TYPE_CHECKING:
 Way = Literal["native", "combined", "sliced", "ordered"]
 
 
-@dataclass(frozen=True)
-class Windowed:
-    """A query on a DataFrame: what it needs, which way it takes, and what comes out."""
-
-    frame: Frame
-    query: Query
-    columns: tuple[str, ...]  # the columns that must reach Python, if rows do
-
-    @staticmethod
-    def of(
-        given: DataFrame,
-        by: str | Sequence[str] | None,
-        time: str,
-        windows: Window | Sequence[Window],
-        aggs: Aggregate | Sequence[Aggregate],
-        order: str | Sequence[str] | None = None,
-        unit: str | None = None,
-    ) -> Windowed:
-        """The query, checked as far as it can be without a job."""
-        # An operator checks windows and aggregates, and has no use for the DataFrame yet.
-        operator = Operator(
-            windows=windows,  # type: ignore[arg-type]  # one alone is taken too
-            aggs=aggs,  # type: ignore[arg-type]
-            time=time,
-            by=by,
-            emit="final",
-            unit=unit,
-        )
-        keys = names_of(by)
-        read = [window.reads for window in operator.windows]
-        needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
-        needed += [column for columns in read for column in columns or ()]
-        frame = Frame(given)
-        decides = names_of(order)
-        checked(frame, decides)
-        depends = any(window.traits.needs_rows for window in operator.windows)
-        depends |= not all(agg.commutative for agg in operator.aggs)
-        needed += decides if depends else ()
-        checked(frame, needed)
-        check_time(frame, time)
-        check_keys(frame, keys)
-        # A condition that is a function may look at any column.
-        every = frame.columns if None in read else needed
-        columns = tuple(dict.fromkeys(every))
-        types = arrow_types(frame, columns)
-        check_window_columns(operator.windows, types.__getitem__)
-        ties = tie_breakers(frame, decides, columns, {*keys, time}) if depends else ()
-        query = Query.of(operator.windows, operator.aggs, time, keys, types, ties, unit)
-        check_measured(query.measure, query.windows)
-        return Windowed(frame, query, columns)
-
-    @cached_property
-    def bounds(self) -> list[Bound]:
-        return self.query.bounds()
+class Windowed(AskedWindows):
+    """Windows and aggregates of a bounded DataFrame, and the way that leads to them."""
 
     @cached_property
     def components(self) -> list[Component]:
@@ -178,25 +113,6 @@ class Windowed:
         ]
 
     @cached_property
-    def schema(self) -> StructType:
-        """The schema of the result."""
-        from pyspark.sql.types import StringType, StructField, StructType
-
-        query = self.query
-        bounds = bounds_types(query.time, query.windows, query.types)
-        mixed = len(bounds) > 2  # then each row says only what its window measures
-        fields = [StructField(name, self.frame.schema[name].dataType) for name in query.by]
-        # Spark looks for nulls, row by row, in every column that may have some.
-        fields.append(StructField("window", StringType(), nullable=False))
-        fields += [StructField(n, spark_type(n, kind), mixed) for n, kind in bounds.items()]
-        kinds = result_types(self.bounds, query.types)
-        fields += [
-            StructField(agg.output, spark_type(agg.output, kind), self._nullable(made))
-            for agg, made, kind in zip(query.aggs, self.bounds, kinds, strict=True)
-        ]
-        return StructType(fields)
-
-    @cached_property
     def travelling(self) -> StructType:
         """The same schema with names of ours: columns find their own names again at the end."""
         from pyspark.sql.types import StructField, StructType
@@ -210,15 +126,6 @@ class Windowed:
                 for name, field in zip(names, self.schema.fields, strict=True)
             ]
         )
-
-    def _nullable(self, bound: Bound) -> bool:
-        """Whether results may be null: not if they are states as they are, such as counts.
-
-        Where a stream retracts an instance there is no result at all.
-        """
-        finish = bound.finish
-        plain = finish is not None and finish == parts.finish(parts.Itself, finish.type)
-        return self.frame.is_streaming or not plain
 
     def run(self) -> DataFrame:
         """The result, which Spark computes when it is asked for."""
@@ -305,11 +212,10 @@ def windowed(
     windows: Any,
     aggs: Any,
     order: str | Sequence[str] | None = None,
-    lateness: Any,
     unit: str | None,
-    more: tuple[Any, ...],
+    options: StreamOptions,
 ) -> Any:
     """The aggregates of every window instance of every key; see `sw.windowed`."""
     asked = Windowed.of(frame, by, time, windows, aggs, order, unit)
-    check_settings(asked.query.measure, more, lateness)
+    options.checked(asked.query.measure)
     return asked.run()

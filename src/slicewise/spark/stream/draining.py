@@ -19,7 +19,7 @@ from slicewise.slicing.state.describe import (
     window_described,
     window_of,
 )
-from slicewise.slicing.state.snapshot import counted_in
+from slicewise.slicing.state.resume import counted_in
 from slicewise.spark.compat import check_spark
 from slicewise.spark.frames import arrow_schema, conformed
 from slicewise.spark.sending import map_in_arrow
@@ -73,27 +73,8 @@ def drain(
             f"The checkpoint has format {about['format']}; this release of Slicewise reads formats "
             f"up to {FORMAT}. Drain it with the release that wrote it, or a later one."
         )
-    windows = counted_in(about.get("unit"), windows)
-    windows = chosen(
-        "windows",
-        json.loads(said.windows),
-        windows,
-        window_described,
-        window_of,
-        lambda window: window.name,
-        "drain",
-        trusted=trusted,
-    )
-    aggs = chosen(
-        "aggs",
-        json.loads(said.aggs),
-        aggs,
-        aggregate_described,
-        aggregate_of,
-        lambda aggregate: aggregate.output,
-        "drain",
-        trusted=trusted,
-    )
+    windows = drained_windows(said, counted_in(about.get("unit"), windows), trusted=trusted)
+    aggs = drained_aggregates(said, aggs, trusted=trusted)
     if said.pickled and not trusted:
         raise distrusted([said.pickled])
     made = StructType.fromJson(json.loads(about["schema"]))
@@ -102,6 +83,34 @@ def drain(
         schema.add(LATE, StructType.fromJson(json.loads(about["late"])))
     task = DrainBuckets(about, arrow_schema(made), arrow_schema(schema), windows, aggs, trusted)
     return map_in_arrow(kept.select("kept"), task, schema)
+
+
+def drained_windows(said: Any, given: Any, *, trusted: bool) -> Any:
+    """The windows of a checkpoint, those of one's own as they are given again."""
+    return chosen(
+        "windows",
+        json.loads(said.windows),
+        given,
+        window_described,
+        window_of,
+        lambda window: window.name,
+        "drain",
+        trusted=trusted,
+    )
+
+
+def drained_aggregates(said: Any, given: Any, *, trusted: bool) -> Any:
+    """The aggregates of a checkpoint, those of one's own as they are given again."""
+    return chosen(
+        "aggs",
+        json.loads(said.aggs),
+        given,
+        aggregate_described,
+        aggregate_of,
+        lambda aggregate: aggregate.output,
+        "drain",
+        trusted=trusted,
+    )
 
 
 def chosen_stream(
@@ -119,7 +128,7 @@ def chosen_stream(
 
 
 def described(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What states say of themselves, so that the driver need not load them."""
+    """The definitions that states hold, so that the driver need not load the states."""
     import pyarrow as pa
 
     for batch in batches:
@@ -207,9 +216,16 @@ def _is_ours(schema: StructType) -> bool:
 
 def _unreadable(checkpoint: Any, reason: str, *, known: bool) -> SnapshotError:
     """The error for states that Spark cannot read, with Spark's reason in one line."""
+    unfinished = "STDS_COMMITTED_BATCH_UNAVAILABLE" in reason
+    if unfinished and re.search(r"location: \S*%", reason):
+        # Its reader of states quotes the path and then looks for a folder of the quoted name.
+        return SnapshotError(
+            "Spark cannot read state from a folder whose path has a space, a bracket or another "
+            f"character that is quoted in addresses, and this one has: {str(checkpoint)!r}. Copy "
+            "the checkpoint to a folder without them, or give a link to it."
+        )
     line = re.search(r"\[[A-Z][A-Z_.0-9]+\][^\n]*", reason)
     shown = line[0] if line else reason.strip().partition("\n")[0]
-    unfinished = "STDS_COMMITTED_BATCH_UNAVAILABLE" in reason
     if unfinished or not known:
         otherwise = "no micro-batch has finished" if unfinished else "its `state` was deleted"
         return SnapshotError(

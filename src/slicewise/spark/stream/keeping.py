@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise import tuning
 from slicewise.errors import SnapshotError
-from slicewise.limits import BEGINNING
-from slicewise.slicing.ingest.reach import EVER, Reach
+from slicewise.limits import BEGINNING, EVER
+from slicewise.slicing.ingest.reach import Reach
 from slicewise.spark.stream.packing import AHEAD, EVENTS, Buckets, to_bytes, to_table
 from slicewise.spark.stream.sifting import sifted
 from slicewise.spark.workers import in_worker

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slicewise.columns import Column
-from slicewise.limits import BEGINNING
-from slicewise.slicing.ingest.reach import EVER, Reach, within
+from slicewise.limits import BEGINNING, EVER
+from slicewise.slicing.ingest.reach import Reach, within
 from slicewise.spark.compat import state_partitions
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped

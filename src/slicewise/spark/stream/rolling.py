@@ -24,12 +24,13 @@ from slicewise.slicing.ingest.ties import order_of_ties
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.describe import aggregate_described, aggregate_of, chosen
 from slicewise.spans import Duration, Rows, Span, Ticks
-from slicewise.spark.batch.rolling import Rolling
+from slicewise.spark.asked import AskedSpans
+from slicewise.spark.blame import is_about_events
 from slicewise.spark.frames import arrow_schema, fit
+from slicewise.spark.options import StreamOptions
 from slicewise.spark.query import Query
-from slicewise.spark.stream.blame import is_about_events
 from slicewise.spark.stream.keeping import Keeper, Kept, Metrics
-from slicewise.spark.stream.stream import Settings, Stream
+from slicewise.spark.stream.stream import Stream
 from slicewise.times import parsed, times_of
 
 if TYPE_CHECKING:
@@ -331,15 +332,12 @@ def rolling_stream(
     aggs: Aggregate | Sequence[Aggregate],
     order: str | Sequence[str] | None,
     unit: str | None,
-    more: tuple[Any, ...],
+    options: StreamOptions,
 ) -> Any:
     """The rows of a stream with their trailing aggregates; see `sw.rolling`."""
-    asked = Rolling.of(frame, by, time, over, aggs, order, unit)
-    settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
-    made = arrow_schema(asked.schema)
-    keeper = KeepTrailing(asked.query, asked.spans, asked.reach, made)
+    asked = AskedSpans.of(frame, by, time, over, aggs, order, unit)
+    settings = options.checked(asked.query.measure).behind(asked.frame.schema[time])
+    keeper = KeepTrailing(asked.query, asked.spans, asked.reach, arrow_schema(asked.schema))
     about = {"verb": "rolling", "unit": unit}
-    events, rows = asked.frame, asked.schema
-    return Stream(
-        events, asked.query.by, time, events.columns, keeper, rows, asked.names, settings, about
-    ).run()
+    columns = asked.frame.columns
+    return Stream(asked, columns, keeper, asked.schema, asked.names, settings, about).run()

@@ -9,14 +9,19 @@ behind is said by `watermark=` or by Spark's `withWatermark`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
-from slicewise.errors import CapabilityError, ColumnError, SpanError
+from slicewise.errors import CapabilityError, ColumnError
 from slicewise.names import missed_name
 from slicewise.spark import compat
+from slicewise.spark.asked import AskedSpans, AskedWindows
 from slicewise.spark.frames import Frame, arrow_schema, conformed
+from slicewise.spark.options import StreamSettings
 from slicewise.spark.sending import map_in_arrow, sent
 from slicewise.spark.stream.keeping import (
     DROPPED,
@@ -32,102 +37,17 @@ from slicewise.spark.stream.keeping import (
 )
 from slicewise.spark.stream.packing import HASH, NOW, PACKED, Buckets, Pack, to_table
 from slicewise.spark.workers import in_worker
-from slicewise.times import Measure, as_length
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
 LATE = "late"
 OBSERVED = "slicewise"
-# What Spark notes at a column for `withWatermark`, in milliseconds.
-WATERMARK = "spark.watermarkDelayMs"
-# The default of `max_ahead`, which numbers as times do without.
-MAX_AHEAD = "1d"
 # How far the first clock on earth is ahead of UTC. A time without a zone may be that of any clock,
 # so it is too far ahead only if it is by this one.
 FIRST_CLOCK = 14 * 3_600_000_000
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is asked of a stream beside windows and aggregates.
-
-    Lengths are in units of the time column. `delay` is `None` when nobody said it yet. `max_ahead`
-    is `None` when no event is too far ahead. `unit` says what the numbers of the time column mean.
-    """
-
-    delay: int | None
-    max_ahead: int | None
-    buckets: int | None
-    keep_late: bool
-    metrics: str
-    unit: str | None
-
-    @staticmethod
-    def of(
-        watermark: Any,
-        max_ahead: Any,
-        buckets: Any,
-        keep_late: bool,
-        metrics: Any = OBSERVED,
-        *,
-        measure: Measure,
-    ) -> Settings:
-        if buckets is not None and (type(buckets) is not int or not 0 < buckets <= 1 << 15):
-            raise SpanError(
-                f"`buckets` is a number of groups of keys, from 1 to 32768; given: {buckets!r}."
-            )
-        delay = None
-        if watermark is not None:
-            delay = measure.length("`watermark`", as_length("watermark", watermark))
-        ahead = ahead_of(max_ahead, measure)
-        if not isinstance(metrics, str) or not metrics:
-            raise CapabilityError(
-                f"`metrics` is the name under which a stream reports; given: {metrics!r}."
-            )
-        return Settings(delay, ahead, buckets, keep_late, metrics, measure.unit)
-
-    def behind(self, time: StructField) -> Settings:
-        """The settings with a delay of the watermark, given here or by Spark's `withWatermark`."""
-        noted = time.metadata.get(WATERMARK)
-        delay = self.delay if noted is None else 1000 * int(noted)  # it is about timestamps
-        if delay is None:
-            raise SpanError(
-                "A stream needs a watermark: how far behind the newest event others may still "
-                "come. Give it, such as `watermark='10 minutes'` (`watermark='0s'` if no event is "
-                f"ever behind), or call `withWatermark({time.name!r}, '10 minutes')` before."
-            )
-        if self.delay not in (None, delay):
-            raise SpanError(
-                f"The watermark is said twice: `withWatermark` has it {delay} microseconds behind "
-                f"in {time.name!r}, and `watermark=` {self.delay}. Leave one of them out."
-            )
-        return replace(self, delay=delay)
-
-
-def check_settings(measure: Measure, more: tuple[Any, ...], lateness: Any = 0) -> None:
-    """Refuse for a bounded DataFrame what no stream takes: one definition runs on both."""
-    Settings.of(*more, measure=measure)
-    measure.length("`lateness`", as_length("lateness", lateness))
-
-
-def ahead_of(given: Any, measure: Measure) -> int | None:
-    """How far ahead of the clock an event may be, in units of the time column; `None`: any way."""
-    if given is None:
-        return None
-    length = as_length("max_ahead", given)
-    if measure.moments or measure.unit is not None:
-        return measure.length("`max_ahead`", length)
-    if given != MAX_AHEAD:
-        raise SpanError(
-            "`max_ahead` says how far ahead of the clock an event may be, and numbers of no unit "
-            f"have nothing to do with it: the time column {measure.name!r} holds {measure.holds}. "
-            "Leave `max_ahead` out, say with `unit` what the numbers mean, or make the column a "
-            "timestamp."
-        )
-    return None
 
 
 @dataclass(frozen=True)
@@ -135,23 +55,49 @@ class Stream:
     """A streaming DataFrame on its way through the buckets.
 
     `rows` is the schema of what comes out, without the late output, and `names` are the names that
-    it has; `columns` are those that the buckets need of the events. With `missed` the late output
-    has the names of the windows that missed an event.
+    it has; `columns` are those that the buckets need of the events. `about` is what a checkpoint
+    says of the verb. With `missed` the late output has the names of the windows that missed an
+    event.
     """
 
-    frame: Frame
-    by: tuple[str, ...]
-    time: str
+    asked: AskedWindows | AskedSpans
     columns: Sequence[str]
     keeper: Keeper
     rows: StructType
     names: Sequence[str]
-    settings: Settings
+    settings: StreamSettings
     about: dict[str, Any]
     missed: bool = False
 
+    @property
+    def frame(self) -> Frame:
+        return self.asked.frame
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        return self.asked.query.by
+
+    @property
+    def time(self) -> str:
+        return self.asked.query.time
+
+    @cached_property
+    def metrics(self) -> str:
+        """The name under which the stream reports.
+
+        Without the check of Spark for what it is not sure to support, several streams may be in one
+        query, and then none reports under the name of another: names follow from what is asked.
+        """
+        if self.settings.metrics is not None:
+            return self.settings.metrics
+        if compat.checks_streams(self.frame.rows.sparkSession):
+            return OBSERVED
+        labels = [window.name for window in self.asked.query.windows]
+        asked = [self.about, self.by, self.time, labels, self.rows.jsonValue()]
+        return f"{OBSERVED}_{crc32(json.dumps(asked).encode()):08x}"
+
     def run(self) -> DataFrame:
-        """What comes out, when the stream is started."""
+        """The rows that come out, when the stream is started."""
         from pyspark.sql import functions as F
 
         keep_late = self.settings.keep_late
@@ -178,20 +124,20 @@ class Stream:
         return rows.toDF(*self.names, *([LATE] if keep_late else []))
 
     def _observed(self, kept: DataFrame, totals: Sequence[Column]) -> DataFrame:
-        """What buckets hand on, with its metrics reported under the name of the stream."""
+        """The rows that buckets hand on, with their metrics reported under the stream's name."""
         from pyspark.errors import AnalysisException
 
-        name = self.settings.metrics
         try:
-            return kept.observe(name, *totals)
+            return kept.observe(self.metrics, *totals)
         except AnalysisException as error:
             if "DUPLICATED_METRICS_NAME" not in str(error):
                 raise
             raise CapabilityError(
-                f"The stream holds results of another one that reports under {name!r} too. Write "
-                "those to a table and read that as a stream, since Spark allows one such stream in "
-                "a query. If you have set `spark.sql.streaming.unsupportedOperationCheck` to "
-                "false, it runs several, each with a name of its own: give `metrics=...`."
+                f"The stream holds results of another one that reports under {self.metrics!r} too. "
+                "Write those to a table and read that as a stream, since Spark allows one such "
+                "stream in a query. It runs several if you set "
+                "`spark.sql.streaming.unsupportedOperationCheck` to false before they are made; "
+                "two that ask the same need names of their own then: give `metrics=...`."
             ) from error
 
     def _buckets(self) -> Buckets:
@@ -219,7 +165,7 @@ class Stream:
             kind = self.frame.schema[self.time].dataType
             if isinstance(kind, TimestampNTZType | DateType):
                 ahead += FIRST_CLOCK
-        sayable, unit = self.keeper.sayable, self.settings.unit
+        sayable, unit = self.keeper.sayable, self.asked.query.unit
         pack = Pack(self._events(), self.time, self._buckets(), ahead, sayable, unit)
         return map_in_arrow(self.frame.rows.select(*columns), pack, PACKED)
 
@@ -232,7 +178,7 @@ class Stream:
             "types": self._types(),
             "schema": self.rows.json(),
             "late": self._late().json() if self.settings.keep_late else None,
-            "metrics": self.settings.metrics,
+            "metrics": self.metrics,
         }
         settings = self.settings
         assert settings.delay is not None
@@ -247,7 +193,7 @@ class Stream:
         return sent(self.frame.rows, keep)
 
     def _event(self) -> StructType:
-        """What the buckets need of an event."""
+        """The columns of an event that the buckets need."""
         from pyspark.sql.types import StructType
 
         return StructType([self.frame.schema[name] for name in self.columns])

@@ -10,14 +10,14 @@ from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.slicing.ingest.reach import Reach, reach_of
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.resume import resume
-from slicewise.spark.batch.windowed import Windowed
+from slicewise.spark.asked import AskedWindows
+from slicewise.spark.blame import is_about_events
 from slicewise.spark.frames import arrow_schema, fitted
+from slicewise.spark.options import StreamOptions
 from slicewise.spark.query import Query
-from slicewise.spark.stream.blame import is_about_events
 from slicewise.spark.stream.keeping import Keeper, Kept, Metrics
 from slicewise.spark.stream.sifting import try_lifts
-from slicewise.spark.stream.stream import Settings, Stream
-from slicewise.times import as_length
+from slicewise.spark.stream.stream import Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,9 +79,9 @@ class WindowsKept(Kept):
         table = self.keeper.query.read(events)
         self.columns = set(table.column_names)
         self.operator.process(table)
-        if self.operator._waiters:
+        if self.operator.parts.slices.waiters:
             # They are lifted when the watermark passes them, and by then it is too late to sift.
-            try_lifts(self.operator._bounds, table)
+            try_lifts(self.operator.parts.schema.bounds, table)
 
     def advance(self, watermark: int) -> Iterator[pa.Table]:
         table = self.operator.advance_arrow(watermark)
@@ -115,7 +115,7 @@ class WindowsKept(Kept):
         metrics.bad += stats.bad - self.bad
         metrics.slices = stats.slices
         metrics.failed = self.failed
-        metrics.interpreted = sum(not bound.compiled for bound in self.operator._bounds)
+        metrics.interpreted = sum(not bound.compiled for bound in self.operator.parts.schema.bounds)
 
 
 def windowed_stream(
@@ -125,27 +125,19 @@ def windowed_stream(
     time: str,
     windows: Any,
     aggs: Any,
-    lateness: Any,
-    emit: Any,
     order: str | Sequence[str] | None,
     unit: str | None,
-    more: tuple[Any, ...],
+    options: StreamOptions,
 ) -> Any:
     """The windows of a stream; see `sw.windowed`."""
-    emit = emit or "on_close"
-    # An operator refuses what cannot be emitted so.
-    Operator(windows=windows, aggs=aggs, time=time, by=by, lateness=lateness, emit=emit, unit=unit)
-    asked = Windowed.of(frame, by, time, windows, aggs, order, unit)
-    asked.query.measure.length("`lateness`", as_length("lateness", lateness))
-    settings = Settings.of(*more, measure=asked.query.measure).behind(asked.frame.schema[time])
+    asked = AskedWindows.of(frame, by, time, windows, aggs, order, unit, options)
+    settings = options.checked(asked.query.measure).behind(asked.frame.schema[time])
+    emit = options.emission
     rows = emitted(asked.schema, emit)
-    keeper = KeepWindows(asked.query, arrow_schema(rows), lateness, emit)
+    keeper = KeepWindows(asked.query, arrow_schema(rows), options.lateness, emit)
     columns = asked.frame.columns if settings.keep_late else asked.columns
     about = {"verb": "windowed", "emit": emit, "unit": unit}
-    query = asked.query
-    return Stream(
-        asked.frame, query.by, time, columns, keeper, rows, rows.names, settings, about, missed=True
-    ).run()
+    return Stream(asked, columns, keeper, rows, rows.names, settings, about, missed=True).run()
 
 
 def emitted(schema: StructType, emit: str) -> StructType:

@@ -16,7 +16,7 @@ from slicewise.codegen.prelude import combine, load, store
 from slicewise.columns import Column
 from slicewise.errors import CapabilityError
 from slicewise.slicing.store.states import fill_identity
-from slicewise.spark.query import pickled
+from slicewise.spark.sending import pickled
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Events that wait for the watermark, in a snapshot."""
+"""Batches of events in a snapshot: those that wait for the watermark, and those kept behind it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MARKS = {ROW: np.int64}  # the numbers of rows, where others are conditions
 
 
-def put_waiting(batches: Sequence[Batch], codes: np.ndarray, out: BlobWriter) -> Any:
+def put_batches(batches: Sequence[Batch], codes: np.ndarray, out: BlobWriter) -> Any:
     """The events, with the codes that their keys get."""
     return [_put(batch, codes, out) for batch in batches]
 
@@ -40,7 +40,7 @@ def _put(batch: Batch, codes: np.ndarray, out: BlobWriter) -> Any:
     }
 
 
-def get_waiting(
+def get_batches(
     nodes: Any,
     source: BlobReader,
     types: Mapping[str, pa.DataType],
