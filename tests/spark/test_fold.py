@@ -12,7 +12,7 @@ import slicewise as sw
 from slicewise.errors import CapabilityError, ColumnError
 from slicewise.testing.oracle import alike
 from tests.spark.support import events
-from tests.unit.test_fold import CURRENT, EMITTED
+from tests.support.folded import CURRENT, EMITTED
 
 EMITTED_SCHEMA = "k string, window string, start bigint, end bigint, n bigint, revision bigint, "
 EMITTED_SCHEMA += "retracted boolean"

@@ -19,7 +19,7 @@ from slicewise.spark.sinks.parquet_store import KEPT, ParquetUpsert
 from tests.spark.support import SCHEMA, assert_same, events
 from tests.spark.support import answers as by_instance
 from tests.spark.test_fold import EMITTED_SCHEMA, expected, frame, rows_of
-from tests.unit.test_fold import CURRENT, EMITTED
+from tests.support.folded import CURRENT, EMITTED
 
 
 def some(spark: Any, *places: int) -> Any:

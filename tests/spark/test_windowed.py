@@ -20,7 +20,7 @@ from slicewise.testing import paths_taken, windowed_rows
 from slicewise.testing.strategies import Following, Overlapping
 from slicewise.windows import Window
 from tests.spark.support import answers, assert_same, by_id, events, every_aggregate, frame_of
-from tests.unit.test_mergers import Text
+from tests.support.texts import Text
 
 FREE = [
     sw.sliding(10, 3),
