@@ -17,7 +17,7 @@ import slicewise as sw
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.grouping import encode, group
 from slicewise.codegen.algebra import NOTHING
-from slicewise.frames import trailing as engine
+from slicewise.mergers.boundary import not_below
 from slicewise.spans import Rows, Ticks
 from slicewise.tuning import tuned
 from tests.support.rolled import (
@@ -163,7 +163,7 @@ def test_where_windows_reach_a_row_is_found_from_anywhere_before(
 ) -> None:
     begin = data.draw(st.integers(0, len(firsts)))
     stop = data.draw(st.integers(begin, len(firsts)))
-    find = engine.not_below.specialise(NOTHING)
+    find = not_below.specialise(NOTHING)
     found = find(value, np.array(firsts, np.int64), begin, stop)
     assert found == bisect_left(firsts, value, begin, stop)
 

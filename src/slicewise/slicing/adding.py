@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.cutting import cut_by, kept_by
@@ -77,7 +75,7 @@ def make_room(slices: SliceManager, window: Window) -> None:
         # Slices that reach further may straddle its edges; what comes next opens new ones.
         progress, waits = slices.progress, group in slices.waiters
         behind = progress.accepted_from if waits else progress.behind_all
-        np.minimum(group.runs.stop, behind, out=group.runs.stop)
+        group.slices.cut_at(behind)
 
 
 def _cut_alike(group: SliceGroup, window: Window) -> FreeWindows | None:

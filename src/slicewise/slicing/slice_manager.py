@@ -95,7 +95,7 @@ class SliceManager:
             group.set_windows(planned.windows)
             if group.tie_order.order != self.settings.order:
                 group.tie_order = Ties(self.settings.order)
-            group.runs.admit(len(self.keys))
+            group.know(len(self.keys))
             groups[planned.place] = group
         self.groups = groups
         for group in groups.values():
@@ -103,7 +103,7 @@ class SliceManager:
                 group.store.set_eager(eager=eager)
         self.waiters = [groups[planned.place] for planned in self.plan.groups if planned.waits]
         for group in self.waiters:
-            group.store.waits = True
+            group.slices.waits = True
         self.takers = [groups[planned.place] for planned in self.plan.groups if not planned.waits]
         if not self.waiters:
             self.buffer = ReorderBuffer()
@@ -135,6 +135,7 @@ class SliceManager:
     def rebind(self, found: dict[str, pa.DataType]) -> None:
         """Go on with the types that columns of nothing but nulls turned out to have."""
         for group in self.groups.values():
+            group.keep_by_key()
             group.store.rebind(self.schema.bounds)
         self.buffer.retype(found)
 
@@ -380,11 +381,12 @@ class SliceManager:
 
     def share_since(self) -> None:
         """Let new slice groups know since when aggregates know all: waiting events come to them."""
-        stores = [group.store for group in self.groups.values()]
+        stores = [group.slices for group in self.groups.values()]
         numbers = {number for store in stores for number in store.since}
         shared = {n: max(store.since.get(n, BEGINNING) for store in stores) for n in numbers}
-        for store in stores:
-            store.since = dict(shared)
+        for group in self.groups.values() if shared else ():
+            group.slices.since = dict(shared)
+            group.keep_by_key()
 
 
 def _said(place: Place) -> Any:

@@ -46,6 +46,8 @@ from slicewise.slicing.locate.by_session import (
 )
 from slicewise.slicing.locate.by_time import Edges, Sliced
 from slicewise.slicing.locate.session_cells import slice_sessions_alone
+from slicewise.slicing.state.blob import BlobReader, BlobWriter
+from slicewise.slicing.store.base import SliceStore
 from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs, of_keys
 from slicewise.slicing.store.saving import Layout
@@ -84,6 +86,10 @@ class SliceGroup(ABC):
 
     kind: str  # what snapshots call it
     edges: Edges
+    # The store by key and its runs. A group that keeps slices by time has neither: who reads them
+    # gets an error, and not the slices of an empty store.
+    store: KeyMajorStore
+    runs: Runs
 
     def __init__(
         self,
@@ -93,8 +99,8 @@ class SliceGroup(ABC):
         merger: type[FlatMerger] | None = None,
         eager: bool = False,
     ) -> None:
-        self.runs = Runs(dtype)
-        self.store = KeyMajorStore(bounds, self.runs, merger, eager=eager)
+        self.slices: SliceStore
+        self.use(KeyMajorStore(bounds, Runs(dtype), merger, eager=eager))
         self.windows: list[WindowEntry] = []
         self.technique: Technique = "cutty"
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
@@ -104,20 +110,32 @@ class SliceGroup(ABC):
         # Events that an aggregate raised an error for, until they are handed out.
         self.refused: list[tuple[Batch, int, Exception]] = []
 
+    def use(self, slices: SliceStore) -> None:
+        """Keep slices in this store from now on."""
+        self.slices = slices
+        if isinstance(slices, KeyMajorStore):
+            self.store, self.runs = slices, slices.runs
+        else:
+            del self.store, self.runs
+
+    def keep_by_key(self) -> None:
+        """Keep slices in a store by key from now on."""
+        return
+
     @property
     def live(self) -> int:
-        """How many slices are kept."""
-        return self.runs.live
+        """The number of slices that are kept."""
+        return self.slices.live
 
     @property
     def keys(self) -> int:
-        """How many keys are known."""
-        return self.runs.keys
+        """The number of keys that are known."""
+        return self.slices.keys
 
     @property
     def components(self) -> list[Component]:
-        """What states are made of."""
-        return self.store.components
+        """The components that states are made of."""
+        return self.slices.components
 
     @property
     def keeps_rows(self) -> bool:
@@ -132,7 +150,7 @@ class SliceGroup(ABC):
     @property
     def combines(self) -> int:
         """How many states were combined so far."""
-        return self.store.combines
+        return self.slices.combines
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
         """What each window, by its number, makes of events that are below the horizon."""
@@ -174,11 +192,11 @@ class SliceGroup(ABC):
 
     def know(self, keys: int) -> None:
         """Take note that there are key codes below `keys`."""
-        self.runs.admit(keys)
+        self.slices.admit(keys)
 
     def held(self) -> np.ndarray:
         """By code, the keys of which anything is known that an answer may depend on."""
-        held: np.ndarray = self.runs.size[: self.runs.keys] > 0
+        held = self.slices.held()
         if any(isinstance(entry.window, COUNTING) for entry in self.windows):
             held |= of_keys(self._rows_ever(), np.arange(len(held))) > 0
         return held
@@ -189,8 +207,17 @@ class SliceGroup(ABC):
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
         """Forget all keys but the `live` ones, which are in order; `codes` has their new codes."""
-        self.runs.renumber(live)
-        self.store.set_eager(eager=self.store.tree is not None)
+        self.slices.renumber(live, codes)
+
+    def dump_slices(self, out: BlobWriter, live: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
+        """Write the slices of the `live` keys, which have these new `codes`, as a snapshot does."""
+        return self.slices.dump(out, live, codes, self.layout)
+
+    def load_slices(
+        self, node: Any, keys: int, source: BlobReader, since: int | None = None
+    ) -> None:
+        """Read the slices of a snapshot; see `SliceStore.load`."""
+        self.slices.load(node, keys, source, self.layout, since)
 
     def closed(self, low: int, high: int) -> Blocks | None:
         """The instances of all keys that close in `(low, high]`, if they are merged together."""

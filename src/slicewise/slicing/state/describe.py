@@ -124,7 +124,7 @@ def _made(base: type, described: Described, *, trusted: bool) -> Any:
 
 
 def _check_columns(made: Aggregate) -> None:
-    columns, alias = made.columns, made._alias
+    columns, alias = made.columns, vars(made).get("_alias")
     if type(columns) is not tuple or not all(isinstance(name, str) for name in columns):
         raise ValueError(f"the columns of an aggregate are a tuple of names, not {columns!r}")
     if columns and len(columns) != made.arity:

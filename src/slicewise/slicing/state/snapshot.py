@@ -33,6 +33,7 @@ from slicewise.slicing.state.checks import (
 )
 from slicewise.slicing.state.describe import aggregate_described, modules_of
 from slicewise.slicing.state.plain import pack, unpack
+from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import of_keys
 
 if TYPE_CHECKING:
@@ -85,7 +86,6 @@ def _compact(parts: Parts) -> None:
     for group in parts.slices.groups.values():
         group.evict_at = 0
         group.evict(horizon)
-        _ = group.runs  # brings slices that are kept by time into the order of keys
 
 
 def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
@@ -99,14 +99,16 @@ def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
 
 
 def _put_track(group: SliceGroup, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
-    """The slices of a slice group, in the order of its runs, without what was free between them."""
-    runs = group.runs
-    slots = runs.slots_of(live)
+    """The slices of a slice group, without what was free between them, and what it knows."""
     node = {
         "kind": group.kind,
-        **group.store.dump(out, live, codes, group.layout),
+        **group.dump_slices(out, live, codes),
         "evict_at": group.evict_at,
     }
+    if not isinstance(group.slices, KeyMajorStore):
+        return node
+    runs = group.runs
+    slots = runs.slots_of(live)
     ties = group.tie_order.table(slots)
     if ties is not None:
         node["ties"] = out.put_bytes(table_bytes(ties))
@@ -138,9 +140,11 @@ def _get_track(
     if isinstance(group, MeasureGroup):
         kind = source.get(node["settled"]).dtype
         group.keep_as(kind, rows=node["arrival"] is not None)
-    group.store.load(node, keys, source, group.layout, since)
-    runs, count = group.runs, group.live
+    group.load_slices(node, keys, source, since)
     group.evict_at = node["evict_at"]
+    if not isinstance(group.slices, KeyMajorStore):
+        return
+    runs, count = group.runs, group.live
     if "ties" in node:
         group.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(group, MeasureGroup):

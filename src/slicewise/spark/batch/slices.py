@@ -71,6 +71,7 @@ class CombineSlices:
         (group,) = operator.parts.slices.groups.values()
         if not group.live:
             return  # no row had a usable time
+        group.keep_by_key()
         runs, store = group.runs, group.store
         sizes = runs.size[: runs.keys]
         codes = np.repeat(np.arange(runs.keys), sizes)
@@ -166,17 +167,17 @@ class Merging:
             first = key(rows, 0) == key(table, 0)
             last = key(rows, rows.num_rows - 1) == key(table, table.num_rows - 1)
             until = (slices.last if high is None else high) if last else INFINITY
-            for _ in merging._answers(slices, low if first else BEGINNING, until):
+            for _ in merging.answers(slices, low if first else BEGINNING, until):
                 pass
 
         with blaming(self.query, table, again):
             slices = Slices(table, self)
             until = slices.last if high is None else high
-            for columns in self._answers(slices, low, until):
+            for columns in self.answers(slices, low, until):
                 yield from conformed(columns, self.task.schema)
         return slices
 
-    def _answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
+    def answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
         """What closes: everything of keys that are complete, up to `high` of the last one.
 
         It is made in parts of about `most` rows: sparse slices can be in very many instances.
