@@ -52,8 +52,6 @@ class KeyMajorStore(SliceStore):
         self.merger = merger
         self.tree = Tree(runs) if eager else None
         self.states: list[States | None] = [None] * len(self.components)
-        # Whether its events come when results are made: an error is then treated like one of those.
-        self.waits = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -72,6 +70,11 @@ class KeyMajorStore(SliceStore):
         runs = self.runs
         begun = runs.offset[: runs.keys][runs.size[: runs.keys] > 0]
         return runs.start[begun].min(initial=INFINITY)
+
+    @property
+    def merges_otherwise(self) -> bool:
+        """True where slices are merged in trees or by a merger of the catalogue."""
+        return self.tree is not None or self.merger is not None
 
     def admit(self, keys: int) -> None:
         self.runs.admit(keys)
