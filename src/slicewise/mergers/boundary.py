@@ -171,8 +171,9 @@ def sweep_rows(
             for k in range(end - 2, i - 1, -1):
                 if ends[k] > begin + k + 1:
                     store(states, k, load(states, k + 1))
+        count = middle - i
         if steady(firsts[i:middle]):
-            meet(suffixes, firsts[i] - base, states, i, middle - i)
+            meet(suffixes, firsts[i] - base, states, middle - count, count)
         else:
             for k in range(i, middle):
                 store(states, k, combine(load(suffixes, firsts[k] - base), load(states, k)))
