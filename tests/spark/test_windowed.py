@@ -18,32 +18,11 @@ from slicewise.spark.asked import definitions
 from slicewise.spark.batch.native import few_edges
 from slicewise.spark.batch.windowed import Windowed
 from slicewise.testing import paths_taken, windowed_rows
-from slicewise.testing.strategies import Following, Overlapping
 from slicewise.windows import Window
-from tests.spark.support import answers, assert_same, by_id, events, every_aggregate, frame_of
-from tests.unit.test_mergers import Text
+from tests.support.queries import FREE, ROWS
+from tests.support.spark import answers, assert_same, by_id, events, every_aggregate, frame_of
+from tests.support.texts import Text
 
-FREE = [
-    sw.sliding(10, 3),
-    sw.tumbling(7, origin=2),
-    sw.cumulate(12, every=5),
-    sw.fixed(3, 20),
-    sw.sliding(2, 5, name="gaps"),
-]
-ROWS = [
-    sw.session(4),
-    sw.session(3, max_length=9),
-    sw.tumbling(sw.rows(3)),
-    sw.sliding(sw.rows(4), every=sw.rows(3)),
-    sw.sliding(6, sw.rows(2)),
-    sw.sliding(sw.rows(4), 5),
-    sw.punctuated("flag"),
-    sw.threshold("flag", min_rows=2),
-    sw.tumbling(sw.units(5, on="km")),
-    sw.sliding(sw.units(4, on="km"), every=sw.units(3, on="km")),
-    Overlapping(3, 2),
-    Following(),
-]
 WAYS: dict[str, list[Aggregate]] = {
     "native": [sw.agg.sum("x"), sw.agg.max("y"), sw.agg.count(), sw.agg.std("x")],
     "combined": [sw.agg.median("x"), sw.agg.geomean("x"), sw.agg.sum("x"), sw.agg.count("y")],

@@ -7,7 +7,7 @@ from typing import Any
 
 from slicewise.errors import WindowError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.groups.group import WindowEntry
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.settings import QueryFacts, Settings, check_window
 from slicewise.slicing.state.describe import window_described
 from slicewise.windows import Window
