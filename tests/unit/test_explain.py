@@ -9,6 +9,7 @@ import numpy as np
 
 import slicewise as sw
 from slicewise.slicing.groups.grid import GridGroup
+from slicewise.slicing.store.time_major import TimeMajorStore
 
 SUM = sw.agg.sum("x")
 
@@ -73,10 +74,10 @@ def test_explaining_changes_nothing_and_counts_the_keys() -> None:
     op.process({"t": np.arange(count) % 50, "k": keys, "x": np.ones(count)})
     (group,) = op.parts.slices.groups.values()
     assert isinstance(group, GridGroup)
-    assert group.bands is not None
-    bands = group.bands
+    slices = group.slices
+    assert isinstance(slices, TimeMajorStore)
     said = op.explain()
-    assert group.bands is bands
+    assert group.slices is slices
     assert group.live == count
     found = re.search(r"Memory of the keys: (\d+) bytes, (\d+) a key for 20000 keys", said)
     assert found is not None

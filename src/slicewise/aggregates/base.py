@@ -149,7 +149,7 @@ class Aggregate:
     def alias(self, name: str) -> Self:
         """The same aggregate under another output name."""
         other = copy.copy(self)
-        other._alias = name
+        vars(other)["_alias"] = name
         return other
 
     def needed(self, inputs: Sequence[Any]) -> Sequence[Any]:

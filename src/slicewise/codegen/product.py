@@ -21,7 +21,10 @@ from slicewise.codegen.kernel import Kernel, algebra_module, header
 
 
 class Tiling(NamedTuple):
-    """The source of a loop over tiles, and what it gives to `step` after the inputs."""
+    """The source of a loop over tiles, and what it gives to `step` between inputs and states.
+
+    `{k}` stands for the number of the algebra, `{suffixes}` and `{kept}` for its arrays.
+    """
 
     source: str
     given: str
@@ -33,7 +36,9 @@ TILES = Tiling(
     """
 
 @kernel
-def tiles(X, valid, firsts, ends, begin, size, cursors, suffixes, kept, states, out):
+def tiles(X, valid, windows, begin, size, memory, states, out):
+    firsts, ends = windows
+    cursors, suffixes, kept = memory
     at, rows = 0, len(firsts)
     while at < rows:
         stop = min(at + size, rows)
@@ -45,14 +50,16 @@ def tiles(X, valid, firsts, ends, begin, size, cursors, suffixes, kept, states, 
         put_results(states, stop - at, out, at)
         at = stop
 """,
-    "some, tied, begin + at, cursors[{k}]",
+    "some, tied, begin + at, (cursors[{k}], {suffixes}, {kept})",
 )
 
 ROUNDS = Tiling(
     """
 
 @kernel
-def tiles(X, valid, firsts, boundaries, bases, keys, size, suffixes, kept, states, out):
+def tiles(X, valid, windows, keys, size, memory, states, out):
+    firsts, boundaries, bases = windows
+    suffixes, kept = memory
     for key in range(0, keys, size):
         count = min(size, keys - key)
         for r in range(len(firsts)):
@@ -61,7 +68,7 @@ def tiles(X, valid, firsts, boundaries, bases, keys, size, suffixes, kept, state
             {calls}
             put_results(states if first < boundary else kept, count, out, at)
 """,
-    "at, count, keys, r, first, boundary, base",
+    "at, count, keys, (r, first, boundary, base), ({suffixes}, {kept})",
 )
 
 NUMBER = """
@@ -134,9 +141,9 @@ def by_tiles(
             place, name = algebra_module(algebra).__name__, algebra.constructor
             text.append(f"from {place} import {name} as {name}_{k}\n")
         inputs = _tuple("X", at, at + algebra.inputs)
-        fields = ", ".join(_tuple(name, first, stop) for name in ("suffixes", "kept", "states"))
-        given = loop.given.format(k=k)
-        calls.append(f"{step.__name__}_{k}({inputs}, valid[{k}], {given}, {fields})")
+        suffixes, kept, states = (_tuple(s, first, stop) for s in ("suffixes", "kept", "states"))
+        given = loop.given.format(k=k, suffixes=suffixes, kept=kept)
+        calls.append(f"{step.__name__}_{k}({inputs}, valid[{k}], {given}, {states})")
         at += algebra.inputs
     for n, (finish, _) in enumerate(finishes):
         source = f"{header(finish.name)}\n\n{finish.source}"

@@ -1,9 +1,9 @@
 """Rolling aggregation of rows that come in rounds, many keys side by side.
 
-All windows of a round begin with the same round, so the sweep of `trailing` goes over the keys of a
-round at once, in the order in which the rows came: the compiler does several keys with one
-instruction, no step waits for the one before it, and results need no way back. A key without a row
-in a round has an empty event there, which leaves no trace.
+All windows of a round begin with the same round, so the sweep goes over the keys of a round at
+once, in the order in which the rows came: the compiler does several keys with one instruction, no
+step waits for the one before it, and results need no way back. A key without a row in a round has
+an empty event there, which leaves no trace.
 
 Needs:   associative, compiled `combine`; event order is kept. Nothing is ever subtracted.
 Cost:    at most 3 combines per round, key, span and component, whatever the span.
@@ -24,12 +24,12 @@ from slicewise.aggregates.own import is_own
 from slicewise.arrays.grouping import Groups
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
 from slicewise.codegen.product import ROUNDS, by_tiles
 from slicewise.columns import Column
 from slicewise.frames.bounds import Bounds
 from slicewise.frames.places import Found, Inputs, Results
 from slicewise.frames.rounds import Rounds, rounds_of
+from slicewise.mergers.boundary import sweep_round
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def roll_in_rounds(
 ) -> list[list[Found]]:
     """A column per aggregate for each span."""
     inputs = Inputs(bounds, columns, rounds.size, rounds.present)
-    tiles = by_tiles(roll_round, inputs.algebras, inputs.wanted, ROUNDS)
+    tiles = by_tiles(sweep_round, inputs.algebras, inputs.wanted, ROUNDS)
     return [run_span(inputs, tiles, rounds, turns) for turns in spans]
 
 
@@ -104,10 +104,9 @@ def run_span(inputs: Inputs, tiles: Any, rounds: Rounds, turns: Turns) -> list[F
         tuple(array for algebra in inputs.algebras for array in algebra.new(room))
         for room in (turns.longest * size, size, size)
     )
-    tiles(
-        inputs.X, inputs.valid, turns.firsts, turns.boundaries, turns.bases, rounds.keys, size,
-        suffixes, kept, states, results.part(slice(0, rounds.size)),
-    )  # fmt: skip
+    windows = (turns.firsts, turns.boundaries, turns.bases)
+    out = results.part(slice(0, rounds.size))
+    tiles(inputs.X, inputs.valid, windows, rounds.keys, size, (suffixes, kept), states, out)
     return results.found()
 
 
@@ -121,72 +120,3 @@ def find_boundaries(firsts: Any, boundaries: Any, bases: Any) -> int:
             longest = max(longest, boundary - base)
         boundaries[r], bases[r] = boundary, base
     return longest
-
-
-@kernel
-def roll_round(
-    X: Any, valid: Any, at: int, count: int, keys: int, r: int, first: int, boundary: int,
-    base: int, suffixes: Any, kept: Any, states: Any,
-) -> None:  # fmt: skip
-    """The states of the windows of round `r`, for `count` keys from the place `at` on.
-
-    They are in `kept` when the windows begin with the boundary, otherwise in `states`.
-    """
-    if r == boundary:
-        make_suffixes(X, valid, at, count, keys, boundary - base, suffixes)
-        begin_keys(X, valid, at, count, kept)
-    else:
-        extend_keys(X, valid, at, count, kept)
-    if first < boundary:
-        put_before(suffixes, (first - base) * count, kept, states, count)
-
-
-@kernel
-def event(X: Any, valid: Any, i: int) -> Any:
-    """The state of the event at `i`; a null one leaves no trace."""
-    if valid is None:
-        return lift(X, i)
-    if valid[np.uint64(i)]:
-        return lift(X, i)
-    return identity()
-
-
-# One loop each, over neighbours and without a branch: the compiler then does several keys at once.
-
-
-@kernel
-def begin_keys(X: Any, valid: Any, at: int, count: int, kept: Any) -> None:
-    """Begin anew with the events from `at` on."""
-    for k in range(count):
-        store(kept, k, combine(identity(), event(X, valid, at + k)))
-
-
-@kernel
-def extend_keys(X: Any, valid: Any, at: int, count: int, kept: Any) -> None:
-    """Put the events from `at` on behind what is kept."""
-    for k in range(count):
-        store(kept, k, combine(load(kept, k), event(X, valid, at + k)))
-
-
-@kernel
-def put_before(suffixes: Any, first: int, kept: Any, states: Any, count: int) -> None:
-    """Put the suffixes from `first` on before what is kept."""
-    for k in range(count):
-        store(states, k, combine(load(suffixes, first + k), load(kept, k)))
-
-
-@kernel
-def make_suffixes(
-    X: Any, valid: Any, at: int, count: int, keys: int, rounds: int, suffixes: Any
-) -> None:
-    """The aggregates from each of the last `rounds` rounds to the one before the place `at`."""
-    for j in range(rounds - 1, -1, -1):
-        row, here = at - (rounds - j) * keys, j * count
-        if j == rounds - 1:
-            for k in range(count):
-                own = event(X, valid, row + k)
-                store(suffixes, here + k, prepend(own, identity()))
-        else:
-            for k in range(count):
-                own = event(X, valid, row + k)
-                store(suffixes, here + k, prepend(own, load(suffixes, here + count + k)))

@@ -2,14 +2,11 @@
 
 Rows are brought into the order of (key, time, arrival) once. The windows of one span are then
 runs of neighbouring rows whose first and last row only ever move forward, also from one key to
-the next, so a boundary aggregator in the manner of SBA (KDD 2021) does them all in one sweep:
-behind the boundary suffix aggregates, after it one running aggregate, and a window is one of each.
-When the first row of a window passes the boundary, the boundary moves to the window's own row. A
-window that begins with the boundary is the running aggregate alone.
+the next, so one sweep of boundary aggregation does them all (`sweep_rows` of `mergers.boundary`).
 
 Each component has a loop of its own. Those that are compiled take turns, a tile of rows at a time,
 and their states become results while they are in the processor's cache. Rows that come in rounds
-stay where they are: `trailing_rounds`.
+stay where they are: `round_sweep`.
 
 Needs:   associative `combine`; event order is kept. Nothing is ever subtracted.
 Cost:    at most 3 combines per row, span and component, whatever the span.
@@ -36,15 +33,13 @@ from slicewise.aggregates.base import (
 from slicewise.aggregates.laws import check_first_run
 from slicewise.arrays.grouping import Groups, encode, group, room
 from slicewise.codegen.algebra import Algebra
-from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, identity, load, prepend, store
 from slicewise.codegen.product import by_tiles
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.frames.bounds import Block, Bounds
 from slicewise.frames.places import Found, Inputs, Places, Results
 from slicewise.frames.round_sweep import in_rounds, roll_in_rounds
-from slicewise.mergers.sba import item
+from slicewise.mergers.boundary import sweep_rows
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
 
@@ -119,7 +114,7 @@ class Loop:
 
     def __init__(self, algebra: Algebra, X: Any, valid: np.ndarray | None) -> None:
         self.algebra, self.X, self.valid = algebra, X, valid
-        self.kernel = roll.specialise(algebra)
+        self.kernel = sweep_rows.specialise(algebra)
         self.known = 0
         self.suffixes, self.kept = algebra.new(0), algebra.new(1)
         self.cursor = np.zeros(2, np.int64)
@@ -142,9 +137,14 @@ class Loop:
             firsts, ends = firsts.tolist(), ends.tolist()
         states = self.algebra.new(len(firsts))
         self.kernel(
-            self.X, self.valid, firsts, ends, block.begin,
-            self.cursor, self.suffixes, self.kept, states,
-        )  # fmt: skip
+            self.X,
+            self.valid,
+            firsts,
+            ends,
+            block.begin,
+            (self.cursor, self.suffixes, self.kept),
+            states,
+        )
         return states
 
 
@@ -163,7 +163,7 @@ class Sweep:
         self.bounds, self.windows = bounds, windows
         self.inputs = Inputs(bounds, columns, windows.size)
         if self.inputs.wanted:
-            self.tiles = by_tiles(roll, self.inputs.algebras, self.inputs.wanted)
+            self.tiles = by_tiles(sweep_rows, self.inputs.algebras, self.inputs.wanted)
 
     def loops(self) -> list[Loop]:
         """A loop for each component."""
@@ -205,9 +205,15 @@ class Finished:
         suffixes = tuple(array for loop in self.loops for array in loop.suffixes)
         inputs = self.sweep.inputs
         self.sweep.tiles(
-            inputs.X, inputs.valid, block.firsts, block.ends, block.begin, self.tile,
-            self.cursors, suffixes, self.kept, self.states, self.results.part(block.rows),
-        )  # fmt: skip
+            inputs.X,
+            inputs.valid,
+            (block.firsts, block.ends),
+            block.begin,
+            self.tile,
+            (self.cursors, suffixes, self.kept),
+            self.states,
+            self.results.part(block.rows),
+        )
 
     def found(self) -> list[Found]:
         """A column of results per aggregate."""
@@ -296,93 +302,3 @@ class Output:
         if missing is not None and values.dtype.kind == "f":
             values[missing] = np.nan
         return Found(self._column, missing)
-
-
-@kernel
-def roll(
-    X: Any, valid: Any, firsts: Any, ends: Any, begin: int,
-    cursor: Any, suffixes: Any, kept: Any, states: Any,
-) -> None:  # fmt: skip
-    """The states of the windows of the rows from `begin` on."""
-    boundary, base = cursor[0], cursor[1]
-    newer = identity() if begin == 0 else load(kept, 0)
-    back, suffix = base, identity()  # all suffixes of this boundary are made
-    i, stop = 0, len(firsts)
-    while i < stop:
-        first = firsts[i]
-        if first > boundary:
-            boundary, base = begin + i, first
-            back, newer, suffix = boundary, identity(), identity()
-        # Windows that begin before the boundary, then windows that begin with it.
-        middle = not_below(boundary, firsts, i, stop)
-        end = not_below(boundary + 1, firsts, middle, stop)
-        # Suffixes are made together with the first states after them: steps of neither wait for
-        # those of the other.
-        k = i
-        while k < end and back > base:
-            back -= 1
-            suffix = prepend(item(X, valid, None, back), suffix)
-            store(suffixes, back - base, suffix)
-            newer = combine(newer, item(X, valid, None, begin + k))
-            store(states, k, newer)
-            k += 1
-        while back > base:
-            back -= 1
-            suffix = prepend(item(X, valid, None, back), suffix)
-            store(suffixes, back - base, suffix)
-        for j in range(k, end):
-            newer = combine(newer, item(X, valid, None, begin + j))
-            store(states, j, newer)
-        if len(ends) > 0:
-            for k in range(end - 2, i - 1, -1):
-                if ends[k] > begin + k + 1:
-                    store(states, k, load(states, k + 1))
-        if steady(firsts[i:middle]):
-            put_steady(suffixes, firsts[i] - base, states, middle, middle - i)
-        else:
-            for k in range(i, middle):
-                store(states, k, combine(load(suffixes, firsts[k] - base), load(states, k)))
-        i = end
-    cursor[0], cursor[1] = boundary, base
-    store(kept, 0, newer)
-
-
-@kernel
-def not_below(value: int, firsts: Any, begin: int, stop: int) -> int:
-    """The first place from `begin` on where `firsts`, which never fall, reach `value`; or `stop`.
-
-    In steps that double, because it may be near or far.
-    """
-    low, step = begin, 1
-    while low + step <= stop and firsts[low + step - 1] < value:
-        low += step
-        step *= 2
-    high = min(low + step - 1, stop)
-    while low < high:
-        middle = (low + high) // 2
-        if firsts[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def steady(firsts: Any) -> bool:
-    """Whether each window begins one row after the one before it."""
-    odd = 0
-    for k in range(1, len(firsts)):
-        odd |= firsts[k] - firsts[k - 1] - 1
-    return odd == 0
-
-
-@kernel
-def put_steady(suffixes: Any, first: int, states: Any, end: int, size: int) -> None:
-    """Put the suffixes from `first` on before the `size` states that end before `end`.
-
-    Neighbours go with neighbours, so the compiler does several at once where `combine` has no
-    branch.
-    """
-    begin = end - size
-    for k in range(size):
-        store(states, begin + k, combine(load(suffixes, first + k), load(states, begin + k)))

@@ -29,7 +29,7 @@ from slicewise import tuning
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, load, prepend, store
 from slicewise.mergers.base import Merger, Properties
-from slicewise.mergers.sba import grow, item
+from slicewise.mergers.boundary import grow, item
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.cutting import cut_by, kept_by
-from slicewise.slicing.families.triggers import FreeWindows
+from slicewise.slicing.families.family import WindowEntry
+from slicewise.slicing.families.grid import FreeWindows
 from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.rows import RowGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.plan import place_of
 from slicewise.windows import Window
@@ -77,7 +78,7 @@ def make_room(slices: SliceManager, window: Window) -> None:
         # Slices that reach further may straddle its edges; what comes next opens new ones.
         progress, waits = slices.progress, group in slices.waiters
         behind = progress.accepted_from if waits else progress.behind_all
-        np.minimum(group.runs.stop, behind, out=group.runs.stop)
+        group.slices.cut_at(behind)
 
 
 def _cut_alike(group: SliceGroup, window: Window) -> FreeWindows | None:
@@ -93,4 +94,4 @@ def _cut_alike(group: SliceGroup, window: Window) -> FreeWindows | None:
     for edge in new.singles.tolist():
         if edge not in old.singles and not any((edge - p) % s == 0 for s, p in known):
             return None
-    return FreeWindows.of([(p.number, p.window, p.since) for p in first], "i8")
+    return FreeWindows.of(first, "i8")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from slicewise.aggregates.base import Aggregate
 from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.partials import Technique
-from slicewise.slicing.groups.group import WindowEntry
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.settings import Settings, StoreKind
 from slicewise.windows import Periodic, Window
 
@@ -71,8 +71,8 @@ def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
     """Whether windows of time share slices with sessions, which saves an addition per event.
 
     Where there may be many keys and results are never revised, slices of windows of time are kept
-    for many keys at once (`slicing.bands`); the edges of sessions, other ones for each key, would
-    cut them into pieces.
+    for many keys at once (`store.time_major`); the edges of sessions, other ones for each key,
+    would cut them into pieces.
     """
     traits = [window.traits for window in windows]
     timed = any(one.context_free and one.axis is None for one in traits)

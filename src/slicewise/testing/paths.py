@@ -17,7 +17,7 @@ def paths_taken() -> Iterator[Counter[str]]:
 
     >>> import slicewise as sw
     >>> with paths_taken() as taken:
-    ...     sums = sw.slide([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], sw.agg.sum(), 5)
+    ...     sums = sw.slide([0.5] * 100, sw.agg.sum(), 64)
     >>> taken
     Counter({'slide_together': 1})
     """

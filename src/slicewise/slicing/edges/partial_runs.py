@@ -22,7 +22,7 @@ from slicewise.columns import Column
 from slicewise.errors import CapabilityError
 from slicewise.mergers import CATALOGUE
 from slicewise.mergers.base import FlatMerger, arrays_for
-from slicewise.mergers.sba import item
+from slicewise.mergers.boundary import item
 from slicewise.slicing.edges.partials import PartialPlan, Technique, plan_partials
 from slicewise.windows import Window
 

@@ -16,9 +16,10 @@ import numpy as np
 from slicewise.codegen.kernel import kernel, run
 from slicewise.limits import BEGINNING
 from slicewise.slicing.buffer import Batch
+from slicewise.slicing.families.acceptance import Verdict
 from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup
-from slicewise.slicing.ingest.late import Verdict
+from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.locate.by_time import bounds_of
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ def _complete(slices: SliceManager, group: SliceGroup) -> bool:
         return True
     group.evict_at = 0
     group.evict(slices.progress.open_from)
-    runs = group.runs
-    places = runs.places(np.arange(runs.keys))
-    return not len(places) or bool(runs.start[places].min() >= slices.buffer.kept_from)
+    return bool(group.slices.first_start >= slices.buffer.kept_from)
 
 
 def _part(slices: SliceManager) -> None:
@@ -69,7 +68,7 @@ def _part(slices: SliceManager) -> None:
         if old is group:
             continue
         if id(old) in in_waiting:
-            group.store.since = dict(old.store.since)
+            group.slices.since = dict(old.slices.since)
             _fill(group, buffer.kept)
             group.refused = []  # they were handed out when the watermark passed them
             _fill(group, buffer.batches)
@@ -89,10 +88,8 @@ def _fill(group: SliceGroup, rows: Sequence[Batch]) -> None:
 def _copy(old: SliceGroup, group: SliceGroup) -> None:
     """Give the slices of a slice group to another one."""
     runs = old.runs.copied()
-    group.runs, group.store = runs, old.store.copied(runs)
-    if isinstance(old, RowGroup) and isinstance(group, RowGroup):
-        group.anchors = {n: old.anchors[n].copy() for n in old.anchors}
-        group.tie_order = old.tie_order.copied()
+    group.use(old.store.copied(runs))
+    group.tie_order = old.tie_order.copied()
     if isinstance(old, SessionGroup) and isinstance(group, GridGroup):
         edges = group.edges
         bounds = (edges.none, edges.steps, edges.phases, edges.singles)

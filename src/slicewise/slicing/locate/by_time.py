@@ -63,16 +63,17 @@ class Edges:
     """
 
     def __init__(self, windows: Sequence[Window], dtype: str = "i8") -> None:
-        self._set([window.all_edges() for window in windows], dtype)
+        self.use([window.all_edges() for window in windows], dtype)
 
     @staticmethod
     def of_begins(windows: Sequence[Window], dtype: str = "i8") -> Edges:
         """The edges at which Cutty keeps slices apart: the begins of periodic windows."""
         edges = Edges([], dtype)
-        edges._set([window.begin_edges() for window in windows], dtype)
+        edges.use([window.begin_edges() for window in windows], dtype)
         return edges
 
-    def _set(self, rules: Sequence[EdgeRule], dtype: str) -> None:
+    def use(self, rules: Sequence[EdgeRule], dtype: str) -> None:
+        """Take over the edges of these rules, each once."""
         progressions = {one for rule in rules for one in rule.progressions}
         singles = {one for rule in rules for one in rule.singles}
         kept = _fused(sorted(progressions))

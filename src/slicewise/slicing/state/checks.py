@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slicewise.arrays.keys import Keys
-    from slicewise.slicing.families.user_rows import UserRows
+    from slicewise.slicing.families.user import UserRows
     from slicewise.slicing.groups.group import SliceGroup
     from slicewise.slicing.store.runs import Runs
     from slicewise.slicing.store.saving import Layout
@@ -58,30 +58,30 @@ def check_header(header: dict[str, Any]) -> None:
     counters = header["counters"]
     times = [header["floor"], header.get("answered", 0)]
     times += [value for name, value in counters.items() if name != "_next_number"]
-    require(all(_is_whole(t, BEGINNING, INFINITY) for t in times), f"its times are {times!r}")
+    require(all(is_whole(t, BEGINNING, INFINITY) for t in times), f"its times are {times!r}")
     many = counters["_next_number"]
-    require(_is_whole(many, 0, WINDOWS), f"it has had {many!r} windows")
+    require(is_whole(many, 0, WINDOWS), f"it has had {many!r} windows")
     numbers = [one["number"] for one in header["windows"]]
-    known = all(_is_whole(number, 0, many - 1) for number in numbers)
+    known = all(is_whole(number, 0, many - 1) for number in numbers)
     require(known and len({*numbers}) == len(numbers), f"its windows have the numbers {numbers!r}")
     for one in header["windows"]:
         require(_is_point(one["since"]), f"a window begins at {one['since']!r}")
         check_lengths(one["window"])
     stats = header["stats"]
-    require(all(_is_whole(n, 0, INFINITY) for n in stats.values()), f"it counts {stats!r}")
+    require(all(is_whole(n, 0, INFINITY) for n in stats.values()), f"it counts {stats!r}")
     named = [header["by"]] if isinstance(header["by"], str) else header["by"]
     require(all(isinstance(name, str) for name in named), f"its key columns are {named!r}")
     for name in ("time", "merger"):
         known = header[name] is None or isinstance(header[name], str)
         require(known, f"its setting {name!r} is {header[name]!r}")
-    require(_is_whole(header["lateness"], 0, REACH), f"its lateness is {header['lateness']!r}")
+    require(is_whole(header["lateness"], 0, REACH), f"its lateness is {header['lateness']!r}")
     for name in ("ordered", "clock"):
         require(type(header[name]) is bool, f"its setting {name!r} is {header[name]!r}")
     require(header.get("combined") in (None, True, False), "its slices are shared in no known way")
     for node in header["tracks"]:
-        require(_is_whole(node["evict_at"], BEGINNING, INFINITY), "it does not say when to evict")
-        require(_is_whole(node.get("after", 0), 0, INFINITY), "its windows begin nowhere")
-        require(_is_whole(node["store"]["combines"], 0, INFINITY), "it counts no combines")
+        require(is_whole(node["evict_at"], BEGINNING, INFINITY), "it does not say when to evict")
+        require(is_whole(node.get("after", 0), 0, INFINITY), "its windows begin nowhere")
+        require(is_whole(node["store"]["combines"], 0, INFINITY), "it counts no combines")
         for since in node["store"]["since"].values():
             require(_is_point(since), f"an aggregate begins at {since!r}")
 
@@ -98,7 +98,8 @@ def check_lengths(window: dict[str, Any]) -> None:
         require(type(every) is int or far < 2**53, f"a window counts {far:.3g} steps")
 
 
-def _is_whole(value: Any, low: int, high: int) -> bool:
+def is_whole(value: Any, low: int, high: int) -> bool:
+    """Return whether a value is a whole number from `low` to `high`."""
     return type(value) is int and low <= value <= high
 
 
@@ -161,8 +162,10 @@ def sizes(values: np.ndarray, keys: int, count: int) -> np.ndarray:
 
 def exactly(values: np.ndarray, count: int, what: str, dtype: Any = np.int64) -> np.ndarray:
     """An array of `count` values of a type."""
-    require(len(values) == count, f"there are {len(values)} {what} where {count} should be")
-    require(values.dtype == dtype, f"{what} are {values.dtype}")
+    if len(values) != count:
+        raise damaged(f"there are {len(values)} {what} where {count} should be")
+    if values.dtype != dtype:
+        raise damaged(f"{what} are {values.dtype}")
     return values
 
 
@@ -176,6 +179,13 @@ def check_slices(runs: Runs, count: int, keys: int, layout: Layout) -> None:
     base, rows = runs.base[:keys], runs.rows[:count]
     good = base.min(initial=0) >= 0 and base.max(initial=0) < REACH
     require(good and rows.min(initial=0) >= 0, "it counts fewer rows than none")
+
+
+def check_bands(start: np.ndarray, stop: np.ndarray, layout: Layout) -> None:
+    """Refuse bands that are not in order, or further off than any."""
+    require(bool((np.abs(start) < layout.reach).all()), "slices begin beyond all times")
+    require(bool((start[:-1] < start[1:]).all()), "slices are not in order")
+    require(bool(((stop >= start) & (stop <= INFINITY)).all()), "slices end before they begin")
 
 
 def check_times(runs: Runs, count: int, keys: int, layout: Layout) -> None:
@@ -197,11 +207,9 @@ def check_seen(group: SliceGroup, seen: np.ndarray, count: int, keys: int) -> No
     require(bool((runs.start[last] < seen[some]).all()), "slices have more rows than were seen")
 
 
-def check_anchors(group: SliceGroup, anchors: np.ndarray, keys: int) -> None:
-    """Refuse positions of rows that are not there."""
-    runs = group.runs
-    high = runs.base[:keys] + runs.size[:keys]
-    good = (anchors >= 0) & (anchors <= high)
+def check_anchors(anchors: np.ndarray, rows: np.ndarray) -> None:
+    """Refuse positions beyond the number of rows that a key has had."""
+    good = (anchors >= 0) & (anchors <= rows)
     require(bool(good.all()), "sessions begin at rows that are not there")
 
 
@@ -211,7 +219,7 @@ def check_users(group: SliceGroup, user: UserRows, keys: int, *, over: bool) -> 
     When all is `over`, at a watermark of infinity, slices are gone, and nothing asks for them.
     """
     for code, progress in user.progress.items():
-        require(_is_whole(code, 0, keys - 1), f"a window has seen a key {code!r}")
+        require(is_whole(code, 0, keys - 1), f"a window has seen a key {code!r}")
         for begun in progress.open_since:
             require(_are_whole(begun, 2), f"an instance is open since {begun!r}")
             good = over or _begins(group, code, begun[1])
@@ -225,7 +233,7 @@ def check_users(group: SliceGroup, user: UserRows, keys: int, *, over: bool) -> 
 
 def _are_whole(values: Any, many: int) -> bool:
     good = type(values) is tuple and len(values) == many
-    return good and all(_is_whole(value, BEGINNING, INFINITY) for value in values)
+    return good and all(is_whole(value, BEGINNING, INFINITY) for value in values)
 
 
 def _begins(group: SliceGroup, code: int, position: int) -> bool:

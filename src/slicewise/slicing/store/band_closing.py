@@ -7,8 +7,9 @@ some thousand keys after the other, whose states stay in the processor's cache.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +19,21 @@ from slicewise.arrays.grouping import room
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
 from slicewise.codegen.prelude import combine, identity, load, store
+from slicewise.columns import Column
 from slicewise.limits import INSTANCES_OF_A_CALL
-from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free
-from slicewise.slicing.store.bands import Bands
-from slicewise.slicing.store.key_major import KeyMajorStore
+
+if TYPE_CHECKING:
+    from slicewise.slicing.families.instances import Instances
+    from slicewise.slicing.store.time_major import TimeMajorStore
+
+
+class Closed(NamedTuple):
+    """Instances with the number of keys of each, and for each key its code and its results."""
+
+    instances: Instances
+    sizes: np.ndarray
+    codes: np.ndarray
+    columns: Sequence[Column]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +51,7 @@ class Work:
     first_instance: np.ndarray
 
     @staticmethod
-    def of(bands: Bands, found: Instances) -> Work:
+    def of(bands: TimeMajorStore, found: Instances) -> Work:
         lists: list[tuple[int, int]] = []
         upto, first_list, first_instance = [], [0], [0]
         at = end = -1
@@ -69,16 +80,11 @@ class Work:
         return self.lists, self.upto, self.first_list, self.first_instance
 
 
-def close(
-    bands: Bands, free: FreeWindows, kept: KeyMajorStore, low: Any, high: Any
-) -> Blocks | None:
-    """All instances that close in `(low, high]`; `None` if they are better merged key by key.
+def close(bands: TimeMajorStore, found: Instances) -> Closed | None:
+    """Merge the slices of all keys in these instances, of which there is one at the least.
 
-    `kept` has the aggregates.
+    `None` if they are better merged key by key.
     """
-    found = _instances(bands, free, low, high)
-    if not len(found):
-        return Blocks(found.window, found.start, found.end, found.key, found.key, ())
     # Those of one end together, the shortest first.
     found = found.take(np.lexsort((-found.left, found.right)))
     before = np.append(0, np.cumsum(bands.sizes))
@@ -95,27 +101,19 @@ def close(
     tuning.took("bands closed")
     work = Work.of(bands, found)
     counts = [
-        S is None and kept.counted(component)
+        S is None and bands.counted(component)
         for component, S in zip(bands.components, bands.pool.states, strict=True)
     ]
     codes, rows, sizes = _rows(bands, work, most, counted=any(counts))
-    columns = kept.lower(_states(bands, work, codes, rows, sizes))
+    columns = bands.lower(_states(bands, work, codes, rows, sizes))
     if any(np.may_share_memory(column.values, rows) for column in columns):
         bands.scratch.pop("rows", None)  # it is a result now
     bands.combines += int((inside - sizes)[longest].sum())
-    return Blocks(found.window, found.start, found.end, sizes, codes, columns)
-
-
-def _instances(bands: Bands, free: FreeWindows, low: Any, high: Any) -> Instances:
-    """The instances that bands make up, as if they were the slices of one key."""
-    line = bands.line
-    line.start, line.size[0] = bands.starts, bands.count
-    points = (np.array([low], bands.starts.dtype), np.array([high], bands.starts.dtype))
-    return collect_free(line, free, np.zeros(1, np.int64), *points)
+    return Closed(found, sizes, codes, columns)
 
 
 def _rows(
-    bands: Bands, work: Work, most: np.ndarray, *, counted: bool
+    bands: TimeMajorStore, work: Work, most: np.ndarray, *, counted: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The keys of all instances and how many rows they have there, and how many keys each has.
 
@@ -142,7 +140,7 @@ def _rows(
 
 
 def _states(
-    bands: Bands, work: Work, codes: np.ndarray, rows: np.ndarray, sizes: np.ndarray
+    bands: TimeMajorStore, work: Work, codes: np.ndarray, rows: np.ndarray, sizes: np.ndarray
 ) -> list[States]:
     """The states of all instances, for each component."""
     found: list[States] = []

@@ -29,8 +29,15 @@ class SliceStore(ABC):
         self.components: list[Component] = share(bounds)
         self.own = own_of(bounds)  # components of the user's own, which may raise errors
         self.combines = 0  # states that were combined so far
+        # Whether its events come when results are made: an error is then treated like one of those.
+        self.waits = False
         # Aggregates, by number, that know events from a time on, and not those before it.
         self.since: dict[int, int] = {}
+
+    def take_over(self, other: SliceStore) -> None:
+        """Aggregate as another store does, and count on from there."""
+        self.components, self.own = other.components, other.own
+        self.combines, self.waits, self.since = other.combines, other.waits, other.since
 
     @property
     @abstractmethod

@@ -13,6 +13,7 @@ from slicewise.codegen.tally import tallied
 from slicewise.columns import Column
 from slicewise.limits import INFINITY
 from slicewise.mergers.base import FlatMerger, arrays_for
+from slicewise.mergers.boundary import merge_with, sweep
 from slicewise.slicing.locate.by_time import Sliced
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import check_slices, check_times, exactly, require, sizes
@@ -26,8 +27,6 @@ from slicewise.slicing.store.states import (
     extend,
     fill_identity,
     fuse,
-    merge_ranges,
-    merge_ranges_with,
     undo_of,
 )
 from slicewise.slicing.store.tree import Tree
@@ -53,8 +52,6 @@ class KeyMajorStore(SliceStore):
         self.merger = merger
         self.tree = Tree(runs) if eager else None
         self.states: list[States | None] = [None] * len(self.components)
-        # Whether its events come when results are made: an error is then treated like one of those.
-        self.waits = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -73,6 +70,11 @@ class KeyMajorStore(SliceStore):
         runs = self.runs
         begun = runs.offset[: runs.keys][runs.size[: runs.keys] > 0]
         return runs.start[begun].min(initial=INFINITY)
+
+    @property
+    def merges_otherwise(self) -> bool:
+        """True where slices are merged in trees or by a merger of the catalogue."""
+        return self.tree is not None or self.merger is not None
 
     def admit(self, keys: int) -> None:
         self.runs.admit(keys)
@@ -322,12 +324,12 @@ class KeyMajorStore(SliceStore):
         if self.merger is not None and longest:
             p, M = arrays_for(self.merger, algebra, longest)
             counting = tuple(map(tallied, self.merger.kernels_for(algebra)))
-            ranges = merge_ranges_with.specialise(algebra, counting)
+            ranges = merge_with.specialise(algebra, counting)
             ranges(S, self.runs.slot, left, right, p, M, out)
             self.combines += int(p[-1])
             return out
         spare = algebra.new(longest + 1)
-        ranges = merge_ranges.specialise(algebra)
+        ranges = sweep.specialise(algebra)
         self.combines += int(ranges(S, self.runs.slot, left, right, spare, out))
         return out
 

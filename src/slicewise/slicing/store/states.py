@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from slicewise.aggregates.base import States
-from slicewise.codegen.kernel import OPEN, kernel
-from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
+from slicewise.codegen.kernel import kernel
+from slicewise.codegen.prelude import combine, identity, lift, load, store
 from slicewise.slicing.store.base import Refused
 
 LONG = 64  # events in a range that is worth to be halved
@@ -118,68 +118,3 @@ def extend(S: Any, rows: Any, more: Any) -> None:
     """Add states to others, each to the row it belongs to."""
     for i in range(rows.shape[0]):
         store(S, rows[i], combine(load(S, rows[i]), load(more, i)))
-
-
-@kernel
-def merge_ranges(S: Any, slot: Any, left: Any, right: Any, spare: Any, out: Any) -> int:
-    """Boundary aggregation over ranges of places.
-
-    A boundary lies somewhere in the range: `spare` has the aggregates from each place up to it,
-    `ahead` the aggregate from it to the range's end. When a range begins past the boundary, or
-    before the range ahead of it, the boundary moves to the end of that range.
-    """
-    combines = 0
-    origin, boundary, end = 0, 0, 0
-    ahead = identity()
-    for q in range(left.shape[0]):
-        l, r = left[q], right[q]
-        if l >= boundary or l < origin or r < end:
-            origin, boundary, end = l, r, r
-            state = load(S, slot[r - 1])
-            store(spare, r - 1 - l, state)
-            for i in range(r - 2, l - 1, -1):
-                state = prepend(load(S, slot[i]), state)
-                store(spare, i - l, state)
-            combines += r - 1 - l
-            store(out, q, state)
-            continue
-        if r > end:
-            combines += r - end
-            if end == boundary:
-                ahead = load(S, slot[end])
-                end += 1
-                combines -= 1
-            while end < r:
-                ahead = combine(ahead, load(S, slot[end]))
-                end += 1
-        if end == boundary:
-            store(out, q, load(spare, l - origin))
-        else:
-            store(out, q, combine(load(spare, l - origin), ahead))
-            combines += 1
-    return combines
-
-
-insert: Any = OPEN
-evict: Any = OPEN
-query: Any = OPEN
-
-
-@kernel
-def merge_ranges_with(S: Any, slot: Any, left: Any, right: Any, p: Any, M: Any, out: Any) -> None:
-    """Merge ranges of places by a merger of the catalogue, which has room for the longest."""
-    begin, end = 0, 0
-    for q in range(left.shape[0]):
-        l, r = left[q], right[q]
-        if l < begin or r < end or l >= end:
-            # Another key or window: begin anew.
-            while p[0] < p[1]:
-                evict(p, M)
-            begin, end = l, l
-        while begin < l:
-            evict(p, M)
-            begin += 1
-        while end < r:
-            insert(p, M, load(S, slot[end]))
-            end += 1
-        store(out, q, query(p, M))

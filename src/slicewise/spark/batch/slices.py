@@ -20,7 +20,8 @@ from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, place_of, share
 from slicewise.arrays.grouping import encode
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.families.triggers import FreeWindows, collect_free
+from slicewise.slicing.families.family import WindowEntry
+from slicewise.slicing.families.grid import FreeWindows, collect_free
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
@@ -71,6 +72,7 @@ class CombineSlices:
         (group,) = operator.parts.slices.groups.values()
         if not group.live:
             return  # no row had a usable time
+        group.keep_by_key()
         runs, store = group.runs, group.store
         sizes = runs.size[: runs.keys]
         codes = np.repeat(np.arange(runs.keys), sizes)
@@ -131,7 +133,7 @@ class Merging:
             own = names[place]
             self.columns.append(own if fields is None else [own[n] for n in fields])
         windows = task.query.windows
-        self.free = FreeWindows.of([(k, w, BEGINNING) for k, w in enumerate(windows)], "i8")  # type: ignore[misc]  # only these come here
+        self.free = FreeWindows.of([WindowEntry(k, w) for k, w in enumerate(windows)], "i8")
         self.reach = max(int(window.length) for window in windows)  # type: ignore[attr-defined]
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -166,18 +168,18 @@ class Merging:
             first = key(rows, 0) == key(table, 0)
             last = key(rows, rows.num_rows - 1) == key(table, table.num_rows - 1)
             until = (slices.last if high is None else high) if last else INFINITY
-            for _ in merging._answers(slices, low if first else BEGINNING, until):
+            for _ in merging.answers(slices, low if first else BEGINNING, until):
                 pass
 
         with blaming(self.query, table, again):
             slices = Slices(table, self)
             until = slices.last if high is None else high
-            for columns in self._answers(slices, low, until):
+            for columns in self.answers(slices, low, until):
                 yield from conformed(columns, self.task.schema)
         return slices
 
-    def _answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
-        """What closes: everything of keys that are complete, up to `high` of the last one.
+    def answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
+        """Instances that close: all of keys that are complete, up to `high` of the last one.
 
         It is made in parts of about `most` rows: sparse slices can be in very many instances.
         """
@@ -224,7 +226,7 @@ class Merging:
     def _series(
         self, slices: Slices, part: slice, low: np.ndarray, high: np.ndarray
     ) -> Iterator[dict[str, Any]]:
-        """The same instances in series, of which each is a row."""
+        """The instances of some keys in series, of which each is a row."""
         import pyarrow as pa
 
         keys = np.arange(part.start, part.stop)

@@ -11,18 +11,20 @@ Source:  the lists of a band are a logarithmic method, doi:10.1016/0196-6774(80)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import Component, States, read, taken
+from slicewise.aggregates.base import Bound, Component, States, read, taken
 from slicewise.codegen.kernel import run
 from slicewise.columns import Column
 from slicewise.limits import INFINITY
-from slicewise.slicing.buffer import order_of
 from slicewise.slicing.locate.by_time import Edges, bounds_for
+from slicewise.slicing.state.blob import BlobReader, BlobWriter
+from slicewise.slicing.state.checks import check_bands, codes, exactly, require, sizes
+from slicewise.slicing.store.band_closing import Closed, close
 from slicewise.slicing.store.band_kernels import (
     count_slots,
     into_bands,
@@ -32,11 +34,13 @@ from slicewise.slicing.store.band_kernels import (
     number_slots,
     pack,
 )
-from slicewise.slicing.store.base import Refused
-from slicewise.slicing.store.key_major import KeyMajorStore
+from slicewise.slicing.store.base import Refused, SliceStore
 from slicewise.slicing.store.runs import Runs
-from slicewise.slicing.store.saving import ROWS
+from slicewise.slicing.store.saving import ROWS, Layout, get_states
 from slicewise.slicing.store.states import add_apart, add_events, fill_identity
+
+if TYPE_CHECKING:
+    from slicewise.slicing.families.instances import Instances
 
 Range = tuple[int, int]
 
@@ -48,7 +52,6 @@ class Pool:
     """
 
     def __init__(self, components: Sequence[Component]) -> None:
-        self.components = list(components)
         self.codes = np.empty(0, np.int32)
         self.rows = np.empty(0, np.int64)
         self.states: list[States | None] = [
@@ -91,33 +94,36 @@ class Pool:
         self.states = [None if S is None else tuple(next(fields) for _ in S) for S in self.states]
 
 
-class Bands:
-    """The slices of all keys by time.
+class TimeMajorStore(SliceStore):
+    """Slices by start and then by key.
 
     `starts` and `stops` are the bounds of bands in order, the first `count` of them, and `lists`
     the ranges of the pool where their slices are, each in the order of keys. A band may reach into
     the next one where windows were added or removed: an instance holds the bands that start in it.
     """
 
-    def __init__(
-        self,
-        components: Sequence[Component],
-        dtype: np.dtype[Any],
-        own: Collection[Component] = (),
-    ) -> None:
-        self.components = list(components)
-        self.own = own  # components of the user's own, which may raise errors
-        self.refused: Refused = {}  # events of the last batch that did
-        self.pool = Pool(components)
-        self.starts, self.stops = np.zeros(0, dtype), np.zeros(0, dtype)
+    def __init__(self, bounds: Sequence[Bound], dtype: np.dtype[Any]) -> None:
+        super().__init__(bounds)
+        self.refused: Refused = {}  # events of the last batch that an aggregate cannot take
+        self.pool = Pool(self.components)
+        self.line = Runs(dtype.str)  # the bands as the run of one key
+        self.starts: np.ndarray = np.zeros(0, dtype)
+        self.stops: np.ndarray = np.zeros(0, dtype)
         self.lists: list[list[Range]] = []
-        self.line = Runs(dtype.str)  # the bands as the run of one key, for who lists instances
-        self.keys = 0
-        self.combines = 0
+        self.many = 0  # keys
         self.scratch: dict[str, np.ndarray] = {}
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.starts.dtype
+
+    @property
+    def keys(self) -> int:
+        return self.many
+
+    @property
     def count(self) -> int:
+        """The number of bands."""
         return len(self.lists)
 
     @property
@@ -127,16 +133,17 @@ class Bands:
 
     @property
     def live(self) -> int:
-        """How many slices are kept."""
         return sum(self.sizes)
 
     @property
+    def first_start(self) -> Any:
+        return self.starts[0] if self.lists else INFINITY
+
+    @property
     def sparse(self) -> bool:
-        """Whether there are many bands with few slices each."""
-        return (
-            self.count > tuning.active().few_bands
-            and self.live < tuning.active().full_band * self.count
-        )
+        """True where there are many bands with few slices each."""
+        limits = tuning.active()
+        return self.count > limits.few_bands and self.live < limits.full_band * self.count
 
     def borrow(self, name: str, size: int, dtype: Any) -> np.ndarray:
         """An array for the time of one call: fresh memory would cost page faults."""
@@ -200,13 +207,13 @@ class Bands:
         slots = self.borrow("slots", size, np.int64)
         ends = np.zeros(count, np.int64)
         out = (top, slots, pool.codes, pool.rows, ends)
-        if count * self.keys <= tuning.active().places_per_event * size:
-            table = np.zeros(count * self.keys, np.int32)
-            run(count_slots)(of_each, places, keys, self.keys, table, *out)
+        if count * self.many <= tuning.active().places_per_event * size:
+            table = np.zeros(count * self.many, np.int32)
+            run(count_slots)(of_each, places, keys, self.many, table, *out)
         else:
             # A number holds band, key and row, and is sorted as such.
             packed = self.borrow("packed", size, np.int64)
-            bits = (max(self.keys - 1, 1).bit_length(), size.bit_length())
+            bits = (max(self.many - 1, 1).bit_length(), size.bit_length())
             found = run(pack)(of_each, places, keys, bits, slots, packed)
             packed = packed[:found]
             packed.sort()
@@ -261,7 +268,7 @@ class Bands:
         for component, given, S in zip(self.components, inputs, self.pool.states, strict=True):
             if given is None or S is None:
                 continue
-            algebra = component.algebra.raising
+            algebra = component.algebra
             fill_identity.specialise(algebra)(S, born)
             try:
                 add_events.specialise(algebra)(*given, slots, S)
@@ -271,6 +278,11 @@ class Bands:
                 X, valid = given
                 fill_identity.specialise(algebra)(S, born)
                 self.refused |= add_apart(algebra, X, valid, slots, S, first)
+
+    def settle(self) -> None:
+        """Merge the lists of each band, as far as aggregates of the user's own allow it."""
+        for ranges in self.lists:
+            self._settle(ranges, most=self.pool.top + 1)
 
     def _settle(self, ranges: list[Range], most: int = 2) -> None:
         """Merge the last lists as long as they are not much smaller than those before them."""
@@ -332,76 +344,111 @@ class Bands:
         self.starts, self.stops = self.starts[places], self.stops[places]
         self.lists = lists
 
+    def cut_at(self, point: Any) -> None:
+        np.minimum(self.stops, point, out=self.stops)
+
+    # Keys.
+
+    def admit(self, keys: int) -> None:
+        self.many = max(self.many, keys)
+
     def held(self) -> np.ndarray:
-        """By code, the keys that have slices."""
-        held = np.zeros(self.keys, np.bool_)
-        for begin, end in (place for ranges in self.lists for place in ranges):
+        held = np.zeros(self.many, np.bool_)
+        for begin, end in self.ranges():
             held[self.pool.codes[begin:end]] = True
         return held
 
-    def renumber(self, keys: int, codes: np.ndarray) -> None:
-        """Give the `keys` that are left their new codes, which are in the same order."""
-        pool = self.pool
-        for begin, end in (place for ranges in self.lists for place in ranges):
-            pool.codes[begin:end] = codes[pool.codes[begin:end]]
-        self.keys = keys
+    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
+        known = self.pool.codes
+        for begin, end in self.ranges():
+            known[begin:end] = codes[known[begin:end]]
+        self.many = len(live)
 
-    # From runs and back.
+    def ranges(self) -> Iterator[Range]:
+        """The lists of all bands, as ranges of the pool."""
+        return (place for ranges in self.lists for place in ranges)
 
-    @staticmethod
-    def of_runs(runs: Runs, kept: KeyMajorStore) -> Bands:
-        """The slices of runs, by time."""
-        bands = Bands(kept.components, runs.start.dtype, kept.own)
-        bands.keys = runs.keys
-        every = np.arange(runs.keys)
-        places = runs.places(every)
-        if not len(places):
-            return bands
-        codes = np.repeat(every, runs.size[: runs.keys])
-        order = order_of([runs.start[places], codes])
-        places, codes = places[order], codes[order]
-        slots, starts = runs.slot[places], runs.start[places]
-        pool = bands.pool
-        pool.codes, pool.rows, pool.top = codes.astype(np.int32), runs.rows[slots], len(codes)
-        pool.states = [None if S is None else tuple(a[slots] for a in S) for S in kept.states]
-        # A key may have slices of one start, parted when a window was added: the later ones go to
-        # another list.
-        bands.starts = np.unique(starts)
-        bands.stops = np.full(len(bands.starts), INFINITY, bands.starts.dtype)
-        number = bands.starts.searchsorted(starts)
-        np.minimum.at(bands.stops, number, runs.stop[places])
-        cuts = np.append(True, (starts[1:] != starts[:-1]) | (codes[1:] == codes[:-1]))
-        begins = np.flatnonzero(cuts).tolist()
-        bands.lists = [[] for _ in bands.starts]
-        for begin, end in zip(begins, [*begins[1:], len(starts)], strict=True):
-            bands.lists[number[begin]].append((begin, end))
-        return bands
+    # Results.
 
-    def fill_runs(self, runs: Runs, kept: KeyMajorStore) -> None:
-        """Give the slices to empty runs and their store, by key."""
+    def as_run(self) -> Runs:
+        """The bands as if they were the slices of one key, for who lists instances."""
+        self.line.start, self.line.size[0] = self.starts, self.count
+        return self.line
+
+    def closed(self, found: Instances) -> Closed | None:
+        """Merge the slices of all keys in these instances, whose places are bands.
+
+        `None` if that is better done key by key.
+        """
+        return close(self, found)
+
+    # Snapshots.
+
+    def dump(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, layout: Layout
+    ) -> dict[str, Any]:
+        ranges = np.array([*self.ranges()], np.int64).reshape(-1, 2)
+        size = ranges[:, 1] - ranges[:, 0]
+        heads = np.cumsum(size) - size
+        places = np.arange(size.sum()) + np.repeat(ranges[:, 0] - heads, size)
+        found = codes[self.pool.codes[places]]
+        # The keys of a list are near to each other, and so short as distances.
+        steps = np.diff(found, prepend=0)
+        steps[heads] = 0
+        starts = self.starts[: self.count]
+        return {
+            "bands": {
+                "start": out.put(starts),
+                "stop": out.put(self.stops[: self.count] - starts),
+                "lists": out.put(np.array([len(ranges) for ranges in self.lists], np.int64)),
+                "size": out.put(size),
+                "head": out.put(found[heads]),
+                "step": out.put(steps),
+                "rows": out.put(self.pool.rows[places]),
+            },
+            "store": self._dump_states(self.pool.states, places, out),
+        }
+
+    def load(
+        self, node: Any, keys: int, source: BlobReader, layout: Layout, since: int | None = None
+    ) -> None:
+        said = node["bands"]
+        starts = source.get(said["start"])
+        size, steps = source.get(said["size"]), source.get(said["step"])
+        bands, lists, count = len(starts), len(size), len(steps)
+        self.starts = exactly(starts, bands, "bands", self.dtype)
+        self.stops = starts + exactly(source.get(said["stop"]), bands, "bands", self.dtype)
+        of_each = sizes(source.get(said["lists"]), bands, lists)
+        check_bands(self.starts, self.stops, layout)
+        begins = np.cumsum(sizes(size, lists, count)) - size
+        require(size.min(initial=1) > 0, "a list has no slices")
+        steps[begins] = 1
+        require(exactly(steps, count, "slices").min(initial=1) > 0, "keys are not in order")
+        found = np.cumsum(steps)
+        found += np.repeat(exactly(source.get(said["head"]), lists, "lists") - found[begins], size)
         pool = self.pool
-        size = np.zeros(self.keys, np.int64)
-        for ranges in self.lists:
-            self._settle(ranges, most=pool.top + 1)
-            for begin, end in ranges:
-                size[pool.codes[begin:end]] += 1
-        pool = self.pool
-        runs.lay_out(size)
-        next_place = runs.offset.copy()
-        kept.states = [
-            None if S is None else c.algebra.new(runs.slots)
-            for c, S in zip(self.components, pool.states, strict=True)
+        pool.codes, pool.top = codes(found, keys, "keys of slices").astype(np.int32), count
+        pool.rows = exactly(source.get(said["rows"]), count, "slices")
+        require(pool.rows.min(initial=0) >= 0, "it counts fewer rows than none")
+        self.many = keys
+        places = [*zip(begins.tolist(), (begins + size).tolist(), strict=True)]
+        ends = np.cumsum(of_each)
+        self.lists = [
+            places[a:z] for a, z in zip((ends - of_each).tolist(), ends.tolist(), strict=True)
         ]
-        for band, ranges in enumerate(self.lists):
-            for begin, end in ranges:
-                codes = pool.codes[begin:end]
-                places = next_place[codes]
-                next_place[codes] += 1
-                runs.start[places], runs.stop[places] = self.starts[band], self.stops[band]
-                runs.rows[places] = pool.rows[begin:end]
-                for S, T in zip(pool.states, kept.states, strict=True):
-                    for source, target in zip(S or (), T or (), strict=True):
-                        target[places] = source[begin:end]
+        self._load_states(node["store"], count, source, since)
+
+    def _load_states(self, node: Any, count: int, source: BlobReader, since: int | None) -> None:
+        found = self._find_states(node, since)
+        pool = self.pool
+        pool.states = []
+        for component, place in zip(self.components, found.sources, strict=True):
+            algebra = component.algebra
+            S = None if place is None else get_states(algebra, place, count, count, source)
+            if S is None and (place is None or algebra != ROWS.algebra):
+                S = algebra.new(count)
+                fill_identity.specialise(algebra)(S, np.arange(count))
+            pool.states.append(S)
 
 
 def _part_of(given: Any, rows: slice) -> Any:
