@@ -363,11 +363,11 @@ class SliceManager:
             if isinstance(group, OrderedGroup):
                 self.buffer.separate(group.after)
         types = {name: (self.schema.columns or {})[name] for name in self.schema.kept}
-        conditions = [entry.number for entry in self.windows.facts.conditions]
+        marks = {p.number: p.window.traits.marks for p in self.windows.facts.marking}
         keys, single = len(self.keys), not self.settings.by
 
         def get(nodes: Any) -> list[Batch]:
-            return get_batches(nodes, source, types, keys, conditions, single=single)
+            return get_batches(nodes, source, types, keys, marks, single=single)
 
         self.buffer.load(source.header, get, self.progress.open_from)
 

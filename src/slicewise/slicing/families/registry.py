@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from slicewise.slicing.families.counted import CountedFamily
+from slicewise.slicing.families import counted, flagged, grid, session, user
 from slicewise.slicing.families.family import Family
-from slicewise.slicing.families.flagged import FlaggedFamily
-from slicewise.slicing.families.grid import GridFamily
-from slicewise.slicing.families.session import SessionFamily
-from slicewise.slicing.families.user import UserFamily
 from slicewise.windows import Window
 
-# In the order in which a slice group lists their instances.
-FAMILIES: tuple[type[Family], ...] = (
-    GridFamily,
-    SessionFamily,
-    CountedFamily,
-    FlaggedFamily,
-    UserFamily,
+# All that these modules define, in the order in which a slice group lists their instances.
+FAMILIES: tuple[type[Family], ...] = tuple(
+    found
+    for module in (grid, session, counted, flagged, user)
+    for found in vars(module).values()
+    if isinstance(found, type) and issubclass(found, Family) and found.__module__ == module.__name__
 )
 FAMILY_OF_KIND = {kind: family for family in FAMILIES for kind in family.kinds}
 

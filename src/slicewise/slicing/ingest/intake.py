@@ -168,11 +168,15 @@ class Ingest:
     def _marks(
         self, columns: Columns, usable: np.ndarray | None
     ) -> tuple[dict[int, np.ndarray], np.ndarray | None]:
-        """The events that meet the conditions of windows; one that raises an error is unusable."""
+        """The marks of events for windows; an event that a condition raises an error for is bad."""
         marks: dict[int, np.ndarray] = {}
         events: np.ndarray | None = None
-        for entry in self.windows.facts.conditions:
-            when = entry.window.traits.condition
+        for entry in self.windows.facts.marking:
+            when, follows = entry.window.traits.condition, entry.window.traits.follows
+            if follows is not None:
+                marks[entry.number] = columns[follows].to_floats()
+                continue
+            assert when is not None
             if isinstance(when, str):
                 column = columns[when]
                 mark = column.values.astype(np.bool_)
