@@ -119,7 +119,7 @@ class Measure:
 
     @property
     def moments(self) -> bool | None:
-        """Whether the column holds moments and not plain numbers; `None` if that is not known."""
+        """Return whether the column holds moments, not plain numbers; `None` if unknown."""
         import pyarrow as pa
 
         return None if self.holds is None else bool(pa.types.is_temporal(self.holds))
@@ -243,7 +243,7 @@ def look_over(values: Any) -> Any:
 
 
 def never_falls(values: np.ndarray) -> bool:
-    """Whether each value is at least the one before."""
+    """Return whether each value is at least the one before."""
     return bool((values[1:] >= values[:-1]).all())
 
 

@@ -152,7 +152,7 @@ def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarra
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same memory, which may not be written to through this array.
+    """Return a view of the same memory that may not be written to.
 
     Compiled code is made anew for arrays that may be written to and those that may not. What comes
     from Arrow may not, so what is only read is always handed over like this.
@@ -237,7 +237,7 @@ def place(codes: Any, free: Any, places: Any) -> None:
 
 @kernel
 def look(times: Any, starts: Any) -> Any:
-    """Whether the times of each key never fall, and whether two of a key are equal."""
+    """Return whether the times of each key never fall, and whether two are equal."""
     falls, ties = False, False
     for g in range(len(starts) - 1):
         own = times[starts[g] : starts[g + 1]]
@@ -352,7 +352,7 @@ def _encode(key: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, int]:
 
 
 def without_minus_zero(key: pa.Array) -> pa.Array:
-    """The same keys with 0.0 for -0.0, which are one key, also within structs and lists."""
+    """Return the keys with 0.0 for -0.0, which are one key, also within structs and lists."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
