@@ -195,7 +195,7 @@ def add_cubes(older: Any, newer: Any) -> Any:
 
 
 def drop_cubes(total: Any, oldest: Any) -> Any:
-    """What `add_cubes` added to `oldest` to give `total`."""
+    """The state that `add_cubes` added to `oldest` to give `total`."""
     m, n = float(oldest[0]), float(total[0] - oldest[0])
     both = m + n
     rest = total[1] - oldest[1]
@@ -217,7 +217,7 @@ class Cubes(FlatAlgebra):
         return (0, 0.0, 0.0, 0.0)
 
     def lift(self, x: Any) -> Any:
-        number = float(x)
+        number = np.float64(x)  # not `float`, which Numba has not for booleans
         return (1, number, number - number, number - number)
 
     def combine(self, older: Any, newer: Any) -> Any:

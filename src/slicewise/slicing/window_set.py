@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from slicewise.errors import WindowError
@@ -47,6 +47,13 @@ class WindowSet:
         settings = self.settings
         check_window(window, self._entries, settings)
         return window if settings.unit is None else window.counted_in(settings.unit)
+
+    def begin(self, windows: Window | Iterable[Window]) -> None:
+        """Take the windows that there are from the beginning: one or several."""
+        for window in [windows] if isinstance(windows, Window) else windows:
+            self.add(self.counted(window))
+        if not self._entries:
+            raise WindowError("An operator needs at least one window; given: none.")
 
     def add(self, window: Window, since: Any = BEGINNING) -> None:
         """Take a window, of which instances are reported that start at `since` or later."""

@@ -129,7 +129,7 @@ def list_series(
 
 
 def pay(windows: Sequence[Window], schema: StructType, results: Sequence[str]) -> bool:
-    """Whether series serve, and cost less than rows."""
+    """Tells if series serve, and cost less than rows."""
     from pyspark.sql.types import LongType, NumericType, TimestampType
 
     overlaps = [w.traits.overlap for w in windows if w.as_periodic() is not None]

@@ -179,7 +179,7 @@ class Merging:
         return slices
 
     def answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
-        """What closes: everything of keys that are complete, up to `high` of the last one.
+        """Instances that close: all of keys that are complete, up to `high` of the last one.
 
         It is made in parts of about `most` rows: sparse slices can be in very many instances.
         """
@@ -226,7 +226,7 @@ class Merging:
     def _series(
         self, slices: Slices, part: slice, low: np.ndarray, high: np.ndarray
     ) -> Iterator[dict[str, Any]]:
-        """The same instances in series, of which each is a row."""
+        """The instances of some keys in series, of which each is a row."""
         import pyarrow as pa
 
         keys = np.arange(part.start, part.stop)
