@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.edges.cutting import cut_by, kept_by
+from slicewise.slicing.edges.cutty import cut_by, kept_by
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.families.grid import FreeWindows
 from slicewise.slicing.groups.grid import GridGroup

@@ -74,7 +74,7 @@ def _gaps_and_edges(windows: Sequence[WindowEntry], technique: Technique) -> str
 
 
 def _edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
-    from slicewise.slicing.edges.cutting import cut_by
+    from slicewise.slicing.edges.cutty import cut_by
 
     kind = "f8" if any(has_fractions(p.window) for p in windows) else "i8"
     edges = cut_by([entry.window for entry in windows], technique, kind)

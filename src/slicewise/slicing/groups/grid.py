@@ -12,7 +12,7 @@ from slicewise.aggregates.base import Bound
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
-from slicewise.slicing.edges.cutting import cut_by, kept_by
+from slicewise.slicing.edges.cutty import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families.acceptance import Late, Verdict
 from slicewise.slicing.families.family import WindowEntry

@@ -22,7 +22,7 @@ from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
-from slicewise.slicing.edges.cutting import fuse_ends
+from slicewise.slicing.edges.cutty import fuse_ends
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families.acceptance import Late, Verdict

@@ -17,7 +17,7 @@ from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
-from slicewise.slicing.edges.cutting import cut_by, kept_by
+from slicewise.slicing.edges.cutty import cut_by, kept_by
 from slicewise.slicing.families.counted import number_rows, settled_rows
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.groups.group import SliceGroup

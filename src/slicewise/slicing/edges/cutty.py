@@ -1,4 +1,4 @@
-"""Where an operator's periodic windows cut slices: the techniques of `partials` at work.
+"""Cutty at work: where an operator's periodic windows cut slices (doi:10.1145/2983323.2983807).
 
 Pairs cuts where windows begin and end, Panes at the greatest common divisor. Cutty cuts only where
 windows begin. An end must part the events before it from those after it until the windows that
