@@ -23,6 +23,7 @@ ROWS = [
     sw.sliding(sw.rows(4), 5),
     sw.punctuated("flag"),
     sw.threshold("flag", min_rows=2),
+    sw.delta("x", by=5),
     sw.tumbling(sw.units(5, on="km")),
     sw.sliding(sw.units(4, on="km"), every=sw.units(3, on="km")),
     Overlapping(3, 2),

@@ -220,7 +220,7 @@ def _time(length: Span, what: str) -> int:
 
 
 def _origin(given: Any, axis: str | None, *lengths: Span) -> Any:
-    """What a window is aligned to: 0 if nothing is said, and Monday for whole weeks."""
+    """The point that a window is aligned to: 0 if nothing is said, and Monday for whole weeks."""
     if given is not None:
         return _point(given, axis, "origin", *lengths)
     week = MICROSECONDS["w"]

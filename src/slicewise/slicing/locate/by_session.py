@@ -73,7 +73,7 @@ def slice_sorted_sessions(
     *,
     limited: bool = False,
 ) -> Sliced:
-    """The same for events by key: each session takes ranges of them, long ones in order.
+    """Slice events that come by key: each session takes ranges of them, long ones in order.
 
     If it is `limited` those of a key need not be in order, and slicing may stop, as `resumed` says.
     """

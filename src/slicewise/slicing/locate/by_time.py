@@ -166,7 +166,7 @@ def slice_sorted(
     groups: tuple[np.ndarray, np.ndarray],
     cuts: np.ndarray | None = None,
 ) -> Sliced:
-    """The same for events whose measure never falls: each slice takes a range of them.
+    """Slice events whose measure never falls: each slice takes a range of them.
 
     `groups` are the keys that occur and where the events of each begin; marked events of `cuts`
     begin a slice too. Without `at`, the measures are all numbers within `reach`.
@@ -180,7 +180,7 @@ def slice_sorted(
 
 
 def bounds_for(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.ndarray, ...]:
-    """What `bounds_of` needs, with a list of edges where that pays."""
+    """The arguments of `bounds_of`, with a list of edges where that pays."""
     listed = edges.none
     if len(edges.steps) > tuning.active().listed_progressions:
         listed = edges.listed(*reach, tuning.active().edges_per_event * events + 1000)

@@ -40,9 +40,11 @@ def slice_alone(runs: Runs, edges: Edges, at: np.ndarray, reach: tuple[Any, Any]
 def cells_for(
     edges: Edges, at: np.ndarray, reach: tuple[Any, Any]
 ) -> tuple[tuple[np.ndarray, ...], int, int] | None:
-    """What `bounds_of` needs with a list of edges, which of them is the first before all events,
-    and how many cells lie between it and the first edge after them; `None` if a grid does not pay.
-    """  # noqa: D205 - one sentence
+    """The arguments of `bounds_of` with a list of edges, and the cells between them.
+
+    The second value tells which edge is the first before all events, the third how many cells lie
+    between it and the first edge after them; `None` if a grid does not pay.
+    """
     most = len(at) // tuning.active().events_per_cell
     listed = edges.listed(*reach, most) if at.dtype.kind == "i" else edges.none
     first, last = listed.searchsorted(reach, "right") - 1
