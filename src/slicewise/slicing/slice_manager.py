@@ -296,10 +296,10 @@ class SliceManager:
             stats.stored_rows += sum(int((~gone(batch)).sum()) for batch in self.buffer.kept)
         stats.combines = sum(group.combines for group in groups)
 
-    def mark_held(self, known: np.ndarray) -> None:
-        """Mark the keys of which anything is kept."""
+    def mark_held(self, known: np.ndarray, point: int | None = None) -> None:
+        """Mark the keys of which anything is kept that is needed at `point`."""
         for group in self.groups.values():
-            held = group.held()
+            held = group.held(point)
             known[: len(held)] |= held
         for batch in self.buffer.batches:
             known[batch.keys] = True
@@ -316,13 +316,14 @@ class SliceManager:
         """The entries of a snapshot's header; of the `live` keys, `codes` has the new codes."""
         from slicewise.slicing.state.snapshot import _put_track
 
+        point = self.progress.open_from
         gone = self._outdated() if self.buffer.kept else None
         return {
             "combined": self.combined,
             "apart": self.apart,
             **self.buffer.dump(codes, gone, out),
             "tracks": [
-                {"place": _said(place), **_put_track(group, live, codes, out)}
+                {"place": _said(place), **_put_track(group, live, codes, point, out)}
                 for place, group in self.groups.items()
             ],
         }

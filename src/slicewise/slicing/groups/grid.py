@@ -165,8 +165,10 @@ class GridGroup(SliceGroup):
         self.fuse(point, np.array([point]), self.fused_to)
         super().evict(point)
 
-    def dump_slices(self, out: BlobWriter, live: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
-        node = super().dump_slices(out, live, codes)
+    def dump_slices(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, keep: np.ndarray | None
+    ) -> dict[str, Any]:
+        node = super().dump_slices(out, live, codes, keep)
         return {**node, "choice": self.choice.dump()} if self.choice.settled else node
 
     def load_slices(

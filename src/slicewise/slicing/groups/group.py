@@ -194,11 +194,14 @@ class SliceGroup(ABC):
         """Take note that there are key codes below `keys`."""
         self.slices.admit(keys)
 
-    def held(self) -> np.ndarray:
-        """By code, the keys of which anything is known that an answer may depend on."""
-        held = self.slices.held()
+    def held(self, point: int | None = None) -> np.ndarray:
+        """By code, the keys of which anything is known that an answer may depend on.
+
+        With `point`, without slices of which every instance is complete there.
+        """
+        held = self.slices.held(self.first_needed(point))
         if any(isinstance(entry.window, COUNTING) for entry in self.windows):
-            held |= of_keys(self._rows_ever(), np.arange(len(held))) > 0
+            held |= self.slices.held() | (of_keys(self._rows_ever(), np.arange(len(held))) > 0)
         return held
 
     def _rows_ever(self) -> np.ndarray:
@@ -209,9 +212,14 @@ class SliceGroup(ABC):
         """Forget all keys but the `live` ones, which are in order; `codes` has their new codes."""
         self.slices.renumber(live, codes)
 
-    def dump_slices(self, out: BlobWriter, live: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
-        """Write the slices of the `live` keys, which have these new `codes`, as a snapshot does."""
-        return self.slices.dump(out, live, codes, self.layout)
+    def dump_slices(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, keep: np.ndarray | None
+    ) -> dict[str, Any]:
+        """Write the slices of the `live` keys, which have these new `codes`, as a snapshot does.
+
+        `keep` is what `first_needed` says.
+        """
+        return self.slices.dump(out, live, codes, self.layout, keep)
 
     def load_slices(
         self, node: Any, keys: int, source: BlobReader, since: int | None = None
@@ -268,6 +276,15 @@ class SliceGroup(ABC):
     @abstractmethod
     def needed(self, point: int) -> np.ndarray:
         """For each key, its first place that an instance not complete at `point` can need."""
+
+    def first_needed(self, point: int | None) -> np.ndarray | None:
+        """For each key, its first place that may be needed at `point`; `None` if all of them are.
+
+        A store by time has dropped all others already.
+        """
+        if point is None or not isinstance(self.slices, KeyMajorStore):
+            return None
+        return self._keep() if point >= INFINITY else self.needed(point)
 
     def earliest(self, places: np.ndarray) -> np.ndarray:
         """Times before which the slices at these places have no event."""

@@ -95,8 +95,8 @@ class OrderedGroup(SliceGroup):
     def layout(self) -> Layout:
         return Layout(ordered=True)
 
-    def held(self) -> np.ndarray:
-        held = super().held()
+    def held(self, point: int | None = None) -> np.ndarray:
+        held = super().held(point)
         for user in self.users.values():
             held[list(user.progress)] = True
         return held

@@ -1,9 +1,9 @@
 """Snapshots: all that an operator knows as bytes. See `state.resume` for the way back.
 
-Only slices that are kept are written, in the order of their runs, and only keys of which anything
-is known; so the size of a snapshot follows what is kept. Nothing is pickled but what only pickle
-can say: values of one's own Python types in states and in what one's own windows keep. The header
-lists their types under "pickled", and they are read only from bytes that are trusted.
+Only slices that open instances need are written, and only keys of which anything is known; so the
+size of a snapshot follows what is needed. The operator stays as it is. Nothing is pickled but what
+only pickle can say: values of one's own Python types in states and in what one's own windows keep.
+The header lists their types under "pickled", and they are read only from bytes that are trusted.
 """
 
 from __future__ import annotations
@@ -49,13 +49,10 @@ VERSIONED = ("progress", "windows", "schema", "quarantine", "slices", "emission"
 
 
 def snapshot(parts: Parts) -> bytes:
-    """All that the parts of an operator know."""
+    """All that the parts of an operator know; they stay as they are."""
     settings = parts.settings
-    parts.guard.begin()
-    _compact(parts)
-    parts.guard.end()
     out = BlobWriter(modules_of(parts.windows.defined, settings.aggs))
-    live = parts.forgetting.live()
+    live = parts.forgetting.live(parts.progress.open_from)
     codes = parts.forgetting.codes(live)
     progress = parts.progress.dump()
     header = {
@@ -80,14 +77,6 @@ def snapshot(parts: Parts) -> bytes:
     return out.blob(header)
 
 
-def _compact(parts: Parts) -> None:
-    """Let go of what nothing can need any more, all of it; otherwise that is done now and then."""
-    horizon = parts.progress.open_from
-    for group in parts.slices.groups.values():
-        group.evict_at = 0
-        group.evict(horizon)
-
-
 def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
     import pyarrow as pa
 
@@ -98,17 +87,23 @@ def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:
 # Slices.
 
 
-def _put_track(group: SliceGroup, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> Any:
-    """The slices of a slice group, without what was free between them, and what it knows."""
+def _put_track(
+    group: SliceGroup, live: np.ndarray, codes: np.ndarray, point: int, out: BlobWriter
+) -> Any:
+    """The slices of a slice group, without those that nothing needs at `point`, and what it knows.
+
+    The group stays as it is.
+    """
+    keep = group.first_needed(point)
     node = {
         "kind": group.kind,
-        **group.dump_slices(out, live, codes),
+        **group.dump_slices(out, live, codes, keep),
         "evict_at": group.evict_at,
     }
     if not isinstance(group.slices, KeyMajorStore):
         return node
     runs = group.runs
-    slots = runs.slots_of(live)
+    slots = runs.slots_of(live, keep)
     ties = group.tie_order.table(slots)
     if ties is not None:
         node["ties"] = out.put_bytes(table_bytes(ties))
@@ -148,7 +143,7 @@ def _get_track(
     if "ties" in node:
         group.tie_order.load(table_of(source.get_bytes(node["ties"])), runs.slots)
     if isinstance(group, MeasureGroup):
-        group._admit()
+        group.admit()
         settled = exactly(source.get(node["settled"]), keys, "keys", group.settled.dtype)
         known = settled[settled != BEGINNING]
         require((np.abs(known) < group.reach).all(), "keys have come beyond all values")
