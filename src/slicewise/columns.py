@@ -99,6 +99,13 @@ class Column:
         values[~self.valid] = np.nan
         return values
 
+    def to_floats(self) -> np.ndarray:
+        """The values of a column of numbers as floats, with NaN for null."""
+        if self.values.dtype.kind == "O":  # a column that has had nothing but nulls
+            return np.full(len(self), np.nan)
+        floats = self.values.astype(np.float64)
+        return floats if self.valid is None else np.where(self.valid, floats, np.nan)
+
     def take(self, order: np.ndarray | slice) -> Column:
         """The column with the values at the positions of `order`."""
         valid = None if self.valid is None else self.valid[order]

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.agg import REGISTRY
-from slicewise.aggregates.base import Aggregate, bound_columns, read
+from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.laws import same
-from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError, OverflowedError
-from slicewise.testing.laws import fold_all
-from tests.unit import test_check_aggregate as broken
+from tests.support import broken
+from tests.support.bound import run_bound
 
 # Sums of third powers of such numbers are exact in float64, so that laws do not meet rounding;
 # rounding has tests of its own.
@@ -222,19 +221,6 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     ),
     "string": (pa.string(), st.none() | st.text("abc", max_size=2)),
 }
-
-
-def run_bound(agg: Aggregate, arrays: list[pa.Array]) -> Any:
-    """The result over all events by the components, in the way of a slice."""
-    columns = {n: Column.from_arrow(a) for n, a in zip(bound_columns(agg), arrays, strict=True)}
-    bound = agg.bind([array.type for array in arrays])
-    states = []
-    for component in bound.components:
-        X, valid = read(component, columns, len(arrays[0]))
-        out = component.algebra.new(1)
-        fold_all.specialise(component.algebra)(X, valid, len(arrays[0]), out)
-        states.append(out)
-    return bound.lower(states).tolist()[0]
 
 
 @pytest.mark.parametrize("kind", COLUMNS)

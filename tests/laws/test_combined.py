@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.groups.group import SessionGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.tuning import active, tuned
 from slicewise.windows import Window
-from tests.laws.test_changing_windows import MODES, check, scripts
-from tests.laws.test_operator import assert_follows
+from tests.support.changes import MODES, check, scripts
+from tests.support.operators import assert_follows
 
 AGGS = [sw.agg.sum("x"), sw.agg.count()]
 FREE = ("tumbling", "sliding", "cumulate", "fixed")

@@ -19,9 +19,9 @@ from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Following, Step, steps, windows
 from slicewise.tuning import active, tuned
 from slicewise.windows import UserWindow, Window
-from tests.laws import test_bands, test_changing_windows
-from tests.laws.test_changing_windows import MODES, TIMED, windows_of
-from tests.laws.test_operator import aggregates, assert_follows, revisable
+from tests.support import bands, changes
+from tests.support.changes import MODES, TIMED, windows_of
+from tests.support.operators import aggregates, assert_follows, revisable
 
 KEYS = st.sampled_from(["k", ["k"], ["k", "s"]])
 
@@ -72,7 +72,7 @@ def test_keys_of_a_long_stream_come_and_go(mixed: str, how: str) -> None:
     random = np.random.default_rng(11)
     made: dict[str, Any] = {"windows": MIXED[mixed], "by": "k", "time": "t"}
     made |= MODES_OF_MIXED[how]
-    with at_once(), test_bands.by_time() if how == "by_time" else nullcontext():
+    with at_once(), bands.by_time() if how == "by_time" else nullcontext():
         for aggs in ([sw.agg.sum("x")], [sw.agg.collect("x")]):
             op = sw.Operator(aggs=aggs, **made)
             oracle = Oracle(aggs=aggs, **{n: v for n, v in made.items() if n != "store"})
@@ -96,7 +96,7 @@ def test_keys_of_a_long_stream_come_and_go(mixed: str, how: str) -> None:
             assert_follows(op, oracle, [("advance", math.inf)])
 
 
-@given(windows_of(TIMED, "v"), aggregates, test_changing_windows.scripts(TIMED), st.data())
+@given(windows_of(TIMED, "v"), aggregates, changes.scripts(TIMED), st.data())
 def test_keys_come_and_go_with_windows_and_snapshots(
     window: Window, aggs: list[Aggregate], script: list[Any], data: st.DataObject
 ) -> None:
@@ -104,7 +104,7 @@ def test_keys_come_and_go_with_windows_and_snapshots(
     made = {"windows": [window], "aggs": aggs, "by": data.draw(KEYS)}
     made |= {"emit": "final" if isinstance(window, UserWindow) else emit, "lateness": lateness}
     with at_once():
-        test_changing_windows.check(made, fleeting(script))
+        changes.check(made, fleeting(script))
 
 
 @given(windows(), aggregates, KEYS, steps(), st.integers(0, 30), st.booleans())
@@ -132,13 +132,13 @@ def test_keys_come_and_go_with_events_in_order(
         assert_follows(sw.Operator(**made, store=store), Oracle(**made), fleeting(script))
 
 
-@given(test_bands.free_windows(), st.sampled_from(test_bands.AGGREGATES), steps())
+@given(bands.free_windows(), st.sampled_from(bands.AGGREGATES), steps())
 def test_keys_come_and_go_where_slices_are_kept_by_time(
     defined: list[Window], aggs: list[Aggregate], script: list[Step]
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
-    with at_once(), test_bands.by_time():
-        test_bands.assert_follows(sw.Operator(**made), Oracle(**made), fleeting(script))
+    with at_once(), bands.by_time():
+        bands.assert_follows(sw.Operator(**made), Oracle(**made), fleeting(script))
 
 
 @pytest.mark.parametrize("kind", KINDS)

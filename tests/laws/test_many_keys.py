@@ -14,7 +14,7 @@ import pytest
 import slicewise as sw
 from slicewise.testing import Oracle, assert_same_rows, paths_taken
 from slicewise.windows import Window
-from tests.laws.test_operator import without_retracted_values
+from tests.support.operators import without_retracted_values
 
 FREE: list[Window] = [
     sw.tumbling(70),

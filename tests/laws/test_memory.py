@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slicewise.slicing.emit.log import Changes, EmissionLog
-from slicewise.slicing.families.triggers import Instances
+from slicewise.slicing.families.instances import Instances
 
 Identity = tuple[int, int, Any, Any]
 

@@ -17,7 +17,7 @@ from slicewise.codegen.flat import FlatAlgebra
 from slicewise.errors import CapabilityError
 from slicewise.mergers import CATALOGUE, FiBA, FlatFAT, Merger, ReactiveAggregator, Recalc
 from slicewise.mergers.base import FlatMerger, drive, drive_ranges
-from tests.unit import test_mergers as texts
+from tests.support import texts
 
 MERGERS: list[type[Merger]] = [*(entry.cls for entry in CATALOGUE.values()), ReactiveAggregator]
 FLAT = [entry.cls for entry in CATALOGUE.values() if issubclass(entry.cls, FlatMerger)]

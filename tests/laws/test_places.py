@@ -30,8 +30,8 @@ from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.tuning import Tuning, tuned
 from slicewise.windows import Window
-from tests.laws.test_operator import assert_follows
-from tests.unit.test_refused_events import Picky, Ponderous
+from tests.support.operators import assert_follows
+from tests.support.refusing import Picky, Ponderous
 
 AGGS = [sw.agg.sum("x"), sw.agg.count()]
 KEY = np.zeros(1, np.int64)

@@ -21,7 +21,7 @@ from slicewise.frames.rounds import Rounds, rounds_of
 from slicewise.spans import Rows, Ticks
 from slicewise.testing import paths_taken
 from slicewise.tuning import tuned
-from tests.laws.test_rolling import FLOATS, SPANS, Centre, Path, Row, same, table, twin
+from tests.support.rolled import FLOATS, SPANS, Centre, Path, Row, same, table, twin
 
 BUILT_IN: list[Aggregate] = [
     sw.agg.count(),

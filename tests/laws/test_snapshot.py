@@ -16,7 +16,7 @@ from slicewise.slicing.state.plain import pack, unpack
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step, steps, windows
 from slicewise.windows import Window
-from tests.laws.test_operator import aggregates, keys, revisable, without_retracted_values
+from tests.support.operators import aggregates, keys, revisable, without_retracted_values
 
 cuts = st.lists(st.booleans(), min_size=60, max_size=60)
 

@@ -18,7 +18,7 @@ from slicewise.testing import windowed_rows
 from slicewise.testing.oracle import alike, in_order
 from slicewise.testing.strategies import KINDS, Row, events, windows
 from slicewise.windows import Window
-from tests.laws.test_operator import aggregates, keys
+from tests.support.operators import aggregates, keys
 
 EPOCH = dt.datetime(1970, 1, 1)
 SCHEMA = pa.schema(

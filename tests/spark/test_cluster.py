@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.support import own_spark
+from tests.support.spark import own_spark
 
 # As a user's script: the classes live in `__main__`, which no worker can import.
 SCRIPT = """

@@ -11,8 +11,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import BadRowsWarning
-from tests.spark.streaming import Source, run
-from tests.spark.support import answers
+from tests.support.spark import answers
+from tests.support.streaming import Source, run
 
 DAY = 86_400_000_000
 NEAR = 1_704_067_200_000_000  # 2024-01-01

@@ -11,23 +11,11 @@ import pytest
 import slicewise as sw
 from slicewise.errors import CapabilityError, ColumnError
 from slicewise.testing.oracle import alike
-from tests.spark.support import events
-from tests.unit.test_fold import CURRENT, EMITTED
+from tests.support.folded import CURRENT, EMITTED
+from tests.support.folded_frames import EMITTED_SCHEMA, expected, frame, rows_of
+from tests.support.spark import events
 
-EMITTED_SCHEMA = "k string, window string, start bigint, end bigint, n bigint, revision bigint, "
 EMITTED_SCHEMA += "retracted boolean"
-
-
-def frame(spark: Any, table: dict[str, list[Any]], schema: str) -> Any:
-    return spark.createDataFrame([*zip(*table.values(), strict=True)], schema).repartition(3)
-
-
-def rows_of(found: Any) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, found.collect()), key=repr)
-
-
-def expected(table: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
-    return sorted(zip(*table.values(), strict=True), key=repr)
 
 
 def test_of_each_instance_the_last_revision_stays(spark: Any) -> None:

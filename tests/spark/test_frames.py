@@ -22,7 +22,7 @@ from slicewise.errors import (
     SpanError,
 )
 from slicewise.spark.frames import NTZ_MICROSECONDS
-from tests.spark.support import Touchy, assert_same, by_id, events, frame_of
+from tests.support.spark import Touchy, assert_same, by_id, events, frame_of
 
 DAY = 86_400_000_000
 

@@ -10,8 +10,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import ColumnError
-from tests.spark.streaming import Source, drained, run
-from tests.spark.support import answers, assert_same, by_id, events
+from tests.support.spark import answers, assert_same, by_id, events
+from tests.support.streaming import Source, drained, run
 
 # Names that are written otherwise in SQL, and all that are used on the way.
 KEYS = ["a.b", "__part"]

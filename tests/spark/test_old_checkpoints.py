@@ -11,9 +11,17 @@ import pytest
 
 import slicewise as sw
 from slicewise.testing import fold, windowed_rows
-from tests.spark.checkpoints import CASES, ROLLING, ROWS, WINDOWS, going_on, kept_results, unpacked
-from tests.spark.streaming import TYPES, emitted, late
-from tests.spark.support import assert_same
+from tests.support.checkpoints import (
+    CASES,
+    ROLLING,
+    ROWS,
+    WINDOWS,
+    going_on,
+    kept_results,
+    unpacked,
+)
+from tests.support.spark import assert_same
+from tests.support.streaming import TYPES, emitted, late
 
 KEPT = Path(__file__).parents[1] / "data" / "checkpoints"
 WANTED = kept_results(KEPT)

@@ -14,7 +14,9 @@ import slicewise as sw
 from slicewise.testing import assert_same_rows, fold, windowed_rows
 from slicewise.testing.oracle import alike
 from slicewise.windows import UserWindow
-from tests.spark.streaming import (
+from tests.support.queries import FREE, ROWS
+from tests.support.spark import answers, assert_same, by_id, events, every_aggregate
+from tests.support.streaming import (
     TYPES,
     Fed,
     Source,
@@ -26,8 +28,6 @@ from tests.spark.streaming import (
     late,
     run,
 )
-from tests.spark.support import answers, assert_same, by_id, events, every_aggregate
-from tests.spark.test_windowed import FREE, ROWS
 
 
 class Spread(sw.Aggregate):

@@ -13,9 +13,9 @@ import pytest
 import slicewise as sw
 from slicewise.errors import CapabilityError, SnapshotError
 from slicewise.testing import fold, windowed_rows
-from tests.spark.streaming import Source, drained, emitted, run
-from tests.spark.support import assert_same, events
-from tests.spark.test_stream_sources import Poison
+from tests.support.poison import Poison
+from tests.support.spark import assert_same, events
+from tests.support.streaming import Source, drained, emitted, run
 
 
 class Pair(tuple[Any, ...]):

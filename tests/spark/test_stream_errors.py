@@ -22,8 +22,8 @@ from slicewise.errors import (
 )
 from slicewise.testing import fold
 from slicewise.testing.strategies import Following
-from tests.spark.streaming import Source, drained, emitted, late, run
-from tests.spark.test_stream_sources import Poison
+from tests.support.poison import Poison
+from tests.support.streaming import Source, drained, emitted, late, run
 
 NOON = dt.datetime(2024, 5, 1, 12, tzinfo=dt.UTC)
 

@@ -12,8 +12,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.testing import windowed_rows
-from tests.spark.streaming import disordered, emitted, late
-from tests.spark.support import SCHEMA, assert_same, events, own_spark
+from tests.support.spark import SCHEMA, assert_same, events, own_spark
+from tests.support.streaming import disordered, emitted, late
 
 # A broker and Spark's connector have to be fetched and started.
 pytestmark = pytest.mark.slow

@@ -19,8 +19,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.testing import windowed_rows
-from tests.spark.streaming import Source, cut, disordered, emitted
-from tests.spark.support import SCHEMA, Row, assert_same, events, own_spark
+from tests.support.spark import SCHEMA, Row, assert_same, events, own_spark
+from tests.support.streaming import Source, cut, disordered, emitted
 
 # Each start of Spark takes seconds, and there are a dozen.
 pytestmark = pytest.mark.slow

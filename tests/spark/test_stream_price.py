@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import slicewise as sw
-from tests.spark.streaming import Source, run
+from tests.support.streaming import Source, run
 
 EVENTS = pa.schema([("k", pa.string()), ("t", pa.timestamp("us", "UTC")), ("x", pa.int64())])
 NOON = datetime(2024, 1, 1, 12)

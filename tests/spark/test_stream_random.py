@@ -11,9 +11,9 @@ import pytest
 import slicewise as sw
 from slicewise.testing import fold
 from slicewise.windows import UserWindow
-from tests.spark.streaming import Source, cut, disordered, drained, emitted, late, run
-from tests.spark.support import answers, assert_same, events, frame_of
-from tests.spark.test_windowed import FREE, ROWS
+from tests.support.queries import FREE, ROWS
+from tests.support.spark import answers, assert_same, events, frame_of
+from tests.support.streaming import Source, cut, disordered, drained, emitted, late, run
 
 KINDS = [window for window in [*FREE, *ROWS] if not isinstance(window, UserWindow)]
 COMMUTE = [sw.agg.sum("x"), sw.agg.count(), sw.agg.median("x")]

@@ -14,8 +14,8 @@ from slicewise.errors import SnapshotError
 from slicewise.slicing.state.resume import resume
 from slicewise.spark.stream import stream as streams
 from slicewise.testing import assert_same_rows, fold, windowed_rows
-from tests.spark.streaming import TYPES, Fed, Source, cut, disordered, drained, emitted, run
-from tests.spark.support import assert_same, events
+from tests.support.spark import assert_same, events
+from tests.support.streaming import TYPES, Fed, Source, cut, disordered, drained, emitted, run
 
 SHORT = pa.schema([("j", pa.int32()), ("t", pa.int32())])
 KINDS = {field.name: field.type for field in TYPES}

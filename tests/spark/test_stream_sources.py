@@ -11,7 +11,8 @@ import pytest
 
 import slicewise as sw
 from slicewise.testing import fold
-from tests.spark.streaming import Source, drained, emitted, late, run
+from tests.support.poison import Poison
+from tests.support.streaming import Source, drained, emitted, late, run
 
 WINDOWS = [sw.tumbling(10)]
 COUNTS = [sw.agg.sum("x"), sw.agg.count()]
@@ -42,27 +43,6 @@ def test_lines_that_cannot_be_parsed_are_handed_out_and_the_stream_goes_on(
     assert fold(emitted(drained(tmp_path / "state"))) == {
         ("a", "tumbling_10", 0, 10): {"x_sum": 6, "count": 2}
     }
-
-
-class Poison(sw.Aggregate):
-    """A sum that cannot take in one value."""
-
-    commutative = True
-    compile = False
-
-    def identity(self) -> int:
-        return 0
-
-    def lift(self, x: int) -> int:
-        if x == 666:
-            raise ValueError("no such number")
-        return x
-
-    def combine(self, older: int, newer: int) -> int:
-        return older + newer
-
-    def lower(self, state: int) -> float:
-        return float(state)
 
 
 def test_an_aggregate_that_raises_for_one_key_stops_nothing(spark: Any, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from slicewise.spark.query import Query
 from slicewise.spark.stream.keeping import RESULTS, KeepBuckets, Keeper
 from slicewise.spark.stream.rolling import KeepTrailing
 from slicewise.spark.stream.windowed import KeepWindows
-from tests.spark.streaming import Source, run
-from tests.unit.test_buckets import EVENT, MADE, State, feed
+from tests.support.buckets import EVENT, MADE, State, feed
+from tests.support.streaming import Source, run
 
 WINDOWS = [
     sw.tumbling(10),

@@ -11,7 +11,7 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import SpanError
-from tests.spark.streaming import Source, run
+from tests.support.streaming import Source, run
 
 MINUTE = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 

@@ -12,8 +12,8 @@ import pytest
 import slicewise as sw
 from slicewise.errors import ColumnTypeError
 from slicewise.testing import fold
-from tests.spark.streaming import Source, drained, emitted, run
-from tests.spark.support import SCHEMA, Row, answers, assert_same, by_id, events
+from tests.support.spark import SCHEMA, Row, answers, assert_same, by_id, events
+from tests.support.streaming import Source, drained, emitted, run
 
 WINDOWS = [
     sw.tumbling(8),

@@ -12,7 +12,7 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import SpanError
-from tests.spark.streaming import Source, drained, late, run
+from tests.support.streaming import Source, drained, late, run
 
 SUM = sw.agg.sum("x")
 MINUTES = [sw.tumbling("1m"), sw.session("5s"), sw.tumbling(60, name="plain")]

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 import slicewise as sw
 from slicewise.errors import CapabilityError, TargetError
 from slicewise.spark.sinks.parquet_store import KEPT, ParquetUpsert
-from tests.spark.support import SCHEMA, assert_same, events
-from tests.spark.support import answers as by_instance
-from tests.spark.test_fold import EMITTED_SCHEMA, expected, frame, rows_of
-from tests.unit.test_fold import CURRENT, EMITTED
+from tests.support.folded import CURRENT, EMITTED
+from tests.support.folded_frames import EMITTED_SCHEMA, expected, frame, rows_of
+from tests.support.spark import SCHEMA, assert_same, events
+from tests.support.spark import answers as by_instance
 
 
 def some(spark: Any, *places: int) -> Any:

@@ -15,7 +15,7 @@ import slicewise as sw
 from slicewise.errors import CapabilityError
 from slicewise.spark import compat
 from slicewise.spark.sending import check_workers, pickled, portable, sent
-from tests.spark.support import frame_of
+from tests.support.spark import frame_of
 
 QUERY: dict[str, Any] = {"time": "t", "windows": sw.tumbling(10), "aggs": sw.agg.sum("x")}
 

@@ -14,35 +14,15 @@ from pyspark.sql import functions as F
 
 import slicewise as sw
 from slicewise.aggregates.base import Aggregate
+from slicewise.spark.asked import definitions
 from slicewise.spark.batch.native import few_edges
 from slicewise.spark.batch.windowed import Windowed
 from slicewise.testing import paths_taken, windowed_rows
-from slicewise.testing.strategies import Following, Overlapping
 from slicewise.windows import Window
-from tests.spark.support import answers, assert_same, by_id, events, every_aggregate, frame_of
-from tests.unit.test_mergers import Text
+from tests.support.queries import FREE, ROWS
+from tests.support.spark import answers, assert_same, by_id, events, every_aggregate, frame_of
+from tests.support.texts import Text
 
-FREE = [
-    sw.sliding(10, 3),
-    sw.tumbling(7, origin=2),
-    sw.cumulate(12, every=5),
-    sw.fixed(3, 20),
-    sw.sliding(2, 5, name="gaps"),
-]
-ROWS = [
-    sw.session(4),
-    sw.session(3, max_length=9),
-    sw.tumbling(sw.rows(3)),
-    sw.sliding(sw.rows(4), every=sw.rows(3)),
-    sw.sliding(6, sw.rows(2)),
-    sw.sliding(sw.rows(4), 5),
-    sw.punctuated("flag"),
-    sw.threshold("flag", min_rows=2),
-    sw.tumbling(sw.units(5, on="km")),
-    sw.sliding(sw.units(4, on="km"), every=sw.units(3, on="km")),
-    Overlapping(3, 2),
-    Following(),
-]
 WAYS: dict[str, list[Aggregate]] = {
     "native": [sw.agg.sum("x"), sw.agg.max("y"), sw.agg.count(), sw.agg.std("x")],
     "combined": [sw.agg.median("x"), sw.agg.geomean("x"), sw.agg.sum("x"), sw.agg.count("y")],
@@ -67,7 +47,7 @@ def check(frame: Any, rows: list[Any], windows: list[Window], aggs: Any, by: Any
 def test_context_free_windows_are_answered_by_each_way(spark: Any, way: str) -> None:
     rows = events(150, seed=1)
     frame, windows = frame_of(spark, rows), windows_of(way, FREE)
-    assert Windowed.of(frame, "k", "t", windows, WAYS[way]).way == way
+    assert Windowed.of(frame, definitions("k", "t", windows, WAYS[way])).way == way
     check(frame, rows, windows, WAYS[way])
 
 
@@ -119,7 +99,7 @@ def test_results_of_windows_that_overlap_come_in_series(spark: Any, aggs: Any, b
     with paths_taken() as taken:
         found = sw.windowed(frame, **query)
     assert taken["series"] == 1
-    made = Windowed.of(frame, by, "t", windows, aggs)
+    made = Windowed.of(frame, definitions(by, "t", windows, aggs))
     assert found.schema == made.schema
     check(frame, rows, windows, aggs, by)
     timed = frame.withColumn("t", F.timestamp_micros("t"))
@@ -166,7 +146,7 @@ def test_one_tumbling_window_needs_no_second_shuffle(spark: Any) -> None:
     rows = events(100, seed=7)
     frame = frame_of(spark, rows)
     for window in (sw.tumbling(7), sw.sliding(2, every=5), sw.fixed(5, 20)):
-        assert Windowed.of(frame, "k", "t", window, WAYS["native"]).apart
+        assert Windowed.of(frame, definitions("k", "t", window, WAYS["native"])).apart
         check(frame, rows, [window], WAYS["native"])
 
 
@@ -176,8 +156,9 @@ def test_tumbling_windows_of_common_aggregates_need_no_python(spark: Any) -> Non
     numbers = [sw.agg.sum("y"), sw.agg.mean("y"), sw.agg.std("y"), sw.agg.var("x", ddof=0)]
     aggs = [*numbers, sw.agg.min("x"), sw.agg.max("y"), sw.agg.count("y"), sw.agg.count()]
     for by in ("k", None):
-        assert Windowed.of(frame, by, "t", sw.tumbling(7, origin=2), aggs).finished is not None
-        check(frame, rows, [sw.tumbling(7, origin=2)], aggs, by)
+        windows = [sw.tumbling(7, origin=2)]
+        assert Windowed.of(frame, definitions(by, "t", windows, aggs)).finished is not None
+        check(frame, rows, windows, aggs, by)
     times: dict[str, Any] = {"by": "k", "time": "at", "windows": sw.tumbling("1h"), "aggs": aggs}
     stamped = frame.selectExpr("*", "timestamp_micros(t * 600000000) AS at")
     found = sw.windowed(stamped, **times)
@@ -223,7 +204,7 @@ def test_events_of_one_time_are_ordered_by_their_values(
     rows = [{**row, "t": row["t"] // 20} for row in events(100, seed=9)]
     windows = windows_of(way, [sw.tumbling(3), sw.sliding(5, 2)])
     aggs = [agg for agg in every_aggregate() if not agg.commutative]
-    assert Windowed.of(frame_of(spark, rows), "k", "t", windows, aggs).way == way
+    assert Windowed.of(frame_of(spark, rows), definitions("k", "t", windows, aggs)).way == way
     read = dict.fromkeys(["t", *(column for agg in aggs for column in agg.columns)])
     by_values = sorted(rows, key=lambda row: [(row[c] is not None, row[c] or 0) for c in read])
     expected = windowed_rows(by_values, windows=windows, aggs=aggs, time="t", by="k")
@@ -325,7 +306,7 @@ def test_interpreted_aggregates_of_users_are_the_same_as_their_slow_twins(spark:
         ("sliced", [Text("s")], FREE[1:2]),
         ("ordered", [Letters("s"), Text("s")], [FREE[0], ROWS[0], ROWS[2]]),
     ):
-        assert Windowed.of(frame, "k", "t", windows, aggs).way == way
+        assert Windowed.of(frame, definitions("k", "t", windows, aggs)).way == way
         check(frame, rows, windows, aggs)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import slicewise as sw
-from tests.spark.support import Touchy, events, frame_of
+from tests.support.spark import Touchy, events, frame_of
 
 
 def counting(task: Callable[[Iterator[Any]], Iterator[Any]], folder: str) -> Any:

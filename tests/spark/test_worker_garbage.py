@@ -8,7 +8,7 @@ from typing import Any
 
 import slicewise as sw
 from slicewise.spark.workers import in_worker, settle
-from tests.spark.support import events, frame_of
+from tests.support.spark import events, frame_of
 
 
 def frozen_in_workers(spark: Any) -> list[tuple[int, int]]:

@@ -26,7 +26,7 @@ from slicewise.testing import windowed_rows
 from slicewise.testing.strategies import Row, events, windows
 from slicewise.tuning import Tuning, tuned
 from slicewise.windows import Cumulate, Fixed, Periodic, Window
-from tests.spark.support import Slow, Touchy, assert_same, every_aggregate
+from tests.support.spark import Slow, Touchy, assert_same, every_aggregate
 
 TYPES = {
     "k": pa.string(),

@@ -30,7 +30,7 @@ from slicewise.errors import (
 )
 from slicewise.spark.batch.states import packed, unpacked
 from slicewise.testing.laws import fold_all
-from tests.laws.test_aggregate_laws import run_bound
+from tests.support.bound import run_bound
 
 ROOT = Path(__file__).parents[2]
 NAN, INF = math.nan, math.inf

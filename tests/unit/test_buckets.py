@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -24,7 +23,6 @@ from slicewise.spark.stream.keeping import (
 from slicewise.spark.stream.packing import (
     AHEAD,
     EVENTS,
-    HEARTBEAT,
     labels_for,
     murmur3,
     to_bytes,
@@ -32,20 +30,7 @@ from slicewise.spark.stream.packing import (
 )
 from slicewise.spark.stream.rolling import KeepTrailing
 from slicewise.spark.stream.windowed import KeepWindows
-
-EVENT = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.float64())])
-MADE = pa.schema(
-    [
-        ("k", pa.string()),
-        ("window", pa.string()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("p", pa.float64()),
-        ("c", pa.int64()),
-        ("revision", pa.int64()),
-        ("retracted", pa.bool_()),
-    ]
-)
+from tests.support.buckets import EVENT, MADE, State, feed
 
 
 class Poison(sw.Aggregate):
@@ -77,48 +62,11 @@ class Poison(sw.Aggregate):
         return state
 
 
-class State:
-    """What Spark hands to a bucket, in miniature."""
-
-    def __init__(self) -> None:
-        self.exists = False
-        self.get: Any = None
-
-    def update(self, value: Any) -> None:
-        self.exists, self.get = True, value
-
-
 def buckets(windows: Sequence[Any], where: str = "", **more: Any) -> KeepBuckets:
     aggs = [Poison("x", where).alias("p"), sw.agg.count().alias("c")]
     query = Query.of(windows, aggs, "t", ("k",), {f.name: f.type for f in EVENT})
     about = {"by": ["k"], "format": 1}
     return KeepBuckets(KeepWindows(query, MADE, 0, "on_close"), about, EVENT, **more)
-
-
-def feed(
-    keep: KeepBuckets, state: State, rows: list[Any], kind: int = EVENTS, made: Any = MADE
-) -> dict[int, Any]:
-    """The rows of one micro-batch through a bucket: what comes out by kind."""
-    table = pa.Table.from_pylist([dict(zip("ktx", row)) for row in rows], EVENT)
-    newest = max((row[1] for row in rows), default=-(2**62))
-    frame = pd.DataFrame(
-        {
-            "part": [0, 0],
-            "seq": [0, 1],
-            "kind": [kind, HEARTBEAT],
-            "newest": [-(2**62), newest if kind == EVENTS else -(2**62)],
-            "packed": [to_bytes(table), b""],
-        }
-    )
-    found: dict[int, Any] = {RESULTS: [], DROPPED: []}
-    for out in keep((0,), iter([frame]), state):
-        *tables, measured = out.to_dict("records")
-        assert measured["kind"] == METRICS
-        found[METRICS] = measured
-        for row in tables:
-            schema = made if row["kind"] == RESULTS else EVENT
-            found[row["kind"]] += to_table([row["made"]], schema).to_pylist()
-    return found
 
 
 BATCHES = [

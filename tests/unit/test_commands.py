@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from benchmarks.__main__ import discover
-from tests.unit.test_docs import DOCUMENTS, ROOT, blocks_of
+from tests.support.documents import DOCUMENTS, ROOT, blocks_of
 
 SHELLS = ("sh", "bash", "shell", "console")
 # What stands for an argument in a sentence, and one that could be meant.

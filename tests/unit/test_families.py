@@ -11,7 +11,7 @@ from slicewise.windows import Window
 
 PACKAGE = Path(slicewise.__file__).parent
 # The definitions and their families, and the slow twins that tests trust.
-MAY_ASK = ("windows", "slicing/families", "slicing/groups", "testing")
+MAY_ASK = ("windows", "slicing/families", "testing")
 
 
 def kinds() -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,26 +12,9 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import ColumnError, ColumnTypeError
+from tests.support.folded import CURRENT, EMITTED
 
 pytestmark = pytest.mark.smoke
-
-# Instance [0, 5) of `a` is revised, that of null is retracted and comes back, [5, 9) is retracted.
-EMITTED: dict[str, list[Any]] = {
-    "k": ["a", None, "a", "a", None, None, "a"],
-    "window": ["w"] * 7,
-    "start": [0, 0, 5, 0, 0, 0, 5],
-    "end": [5, 5, 9, 5, 5, 5, 9],
-    "n": [1, 2, 3, 4, None, 6, None],
-    "revision": [0, 0, 0, 1, 1, 2, 1],
-    "retracted": [False, False, False, False, True, False, True],
-}
-CURRENT: dict[str, list[Any]] = {
-    "k": ["a", None],
-    "window": ["w", "w"],
-    "start": [0, 0],
-    "end": [5, 5],
-    "n": [4, 6],
-}
 
 
 def test_a_dict_of_lists() -> None:

@@ -30,25 +30,10 @@ from slicewise.mergers import (
     SubtractOnEvict,
     TwoStacks,
 )
+from tests.support.texts import Text
 
 ALL: list[type[Merger]] = [*(entry.cls for entry in CATALOGUE.values()), ReactiveAggregator]
 each = pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.name)
-
-
-class Text(sw.Aggregate):
-    """Concatenation: any event out of place shows."""
-
-    def identity(self) -> str:
-        return ""
-
-    def lift(self, value: str) -> str:
-        return value
-
-    def combine(self, older: str, newer: str) -> str:
-        return older + newer
-
-    def lower(self, state: str) -> str:
-        return state
 
 
 # The catalogue.

@@ -10,53 +10,11 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing.groups.group import SessionGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.testing import Oracle, fold
 from slicewise.windows import Window
-from tests.laws.test_bands import by_time
-
-
-class Picky(sw.Aggregate):
-    """The sum, compiled; it cannot take 13 and does not go beyond a thousand."""
-
-    name = "picky"
-    arity = 1
-    commutative = True
-
-    def identity(self) -> float:
-        return 0.0
-
-    def lift(self, value: float) -> float:
-        if value == 13:
-            raise ValueError("13 is bad luck")
-        return value
-
-    def combine(self, older: float, newer: float) -> float:
-        if older + newer > 1000:
-            raise ValueError("more than a thousand is bad luck")
-        return older + newer
-
-    def lower(self, state: float) -> float:
-        return state
-
-
-class Ponderous(Picky):
-    """The same, interpreted."""
-
-    compile = False
-
-
-class Careful(Picky):
-    """The same, for events one after the other."""
-
-    commutative = False
-
-
-class Slow(Careful):
-    """And interpreted."""
-
-    compile = False
-
+from tests.support.bands import by_time
+from tests.support.refusing import Careful, Picky, Ponderous, Slow
 
 REFUSING: dict[str, list[Window]] = {
     "time": [sw.tumbling(10), sw.sliding(20, every=10)],

@@ -30,8 +30,8 @@ from slicewise.spark.sinks.parquet_store import ParquetUpsert
 from slicewise.spark.sinks.sql_stores import PostgresUpsert, SqliteUpsert, SqlUpsert
 from slicewise.spark.sinks.upsert import local_path
 from slicewise.tuning import tuned
-from tests.unit.postgres import programs, server
-from tests.unit.test_fold import CURRENT, EMITTED
+from tests.support.folded import CURRENT, EMITTED
+from tests.support.postgres import programs, server
 
 POSTGRES = programs()
 DATABASES = ["sqlite", *(["postgresql"] if POSTGRES else [])]

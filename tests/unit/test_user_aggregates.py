@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.columns import Column
 from slicewise.errors import AggregateError
-from tests.laws.test_aggregate_laws import run_bound
+from tests.support.bound import run_bound
 
 FLOAT, INT = pa.float64(), pa.int64()
 SCALE = 10.0

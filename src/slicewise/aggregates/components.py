@@ -11,6 +11,8 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from slicewise.aggregates.base import Component, Input
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.flat import FlatAlgebra, FlatFinish, finish_source
@@ -97,7 +99,7 @@ class Spread(FlatAlgebra):
         return (0, 0.0, 0.0)
 
     def lift(self, x: float) -> tuple[int, float, float]:
-        number = float(x)
+        number = np.float64(x)  # not `float`, which Numba has not for booleans
         return (1, number, number - number)
 
     def combine(

@@ -53,7 +53,7 @@ def suffix(p: Any, S: Any, last: int) -> Any:
     """The fewest intervals that make up the newest `last` events."""
     if last == 0:
         return identity()
-    return span(p, S, p[1] - last, p[1])
+    return span(p, S, 0, p[2] + 1, p[1] - last, p[1])
 
 
 @kernel

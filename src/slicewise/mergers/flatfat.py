@@ -66,18 +66,34 @@ def inverted(p: Any) -> Any:
 
 
 @kernel
-def renew(p: Any, S: Any, size: int, width: int, number: int) -> None:
-    """Make one node of the level of `size` nodes from its children, of `width` slots each."""
+def renew(p: Any, S: Any, root: int, size: int, width: int, number: int) -> None:
+    """Make one node of the level of `size` nodes from its children, of `width` slots each.
+
+    The tree lies in `S` from `root` on: 0 but for the trees of an eager store.
+    """
     node = size + (number & (size - 1))
     slot = 2 * width * (number & (size - 1))
     if p[6] == 1 and ((slot - p[0]) & p[2]) + 2 * width > p[1] - p[0]:
         return  # of an inverted buffer suffix and prefix are read, which need no half-empty node
     if not occupied(p, slot, width):
-        store(S, node, load(S, 2 * node + 1))
+        store(S, root + node, load(S, root + 2 * node + 1))
     elif not occupied(p, slot + width, width):
-        store(S, node, load(S, 2 * node))
+        store(S, root + node, load(S, root + 2 * node))
     else:
-        store(S, node, combine(load(S, 2 * node), load(S, 2 * node + 1)))
+        left, right = load(S, root + 2 * node), load(S, root + 2 * node + 1)
+        store(S, root + node, combine(left, right))
+
+
+@kernel
+def renew_above(p: Any, S: Any, root: int, low: int, high: int) -> None:
+    """Renew the nodes above the events `low` to `high - 1`, level by level and each node once."""
+    size, width = p[2] + 1, 1
+    while size > 1:
+        size >>= 1
+        low, high = low >> 1, ((high - 1) >> 1) + 1
+        for number in range(low, min(high, low + size)):
+            renew(p, S, root, size, width, number)
+        width <<= 1
 
 
 @kernel
@@ -120,9 +136,9 @@ def refresh(p: Any, S: Any) -> None:
         if a < b and c < d:
             d = min(d, a + size)
         for number in range(a, b):
-            renew(p, S, size, width, number)
+            renew(p, S, 0, size, width, number)
         for number in range(c, d):
-            renew(p, S, size, width, number)
+            renew(p, S, 0, size, width, number)
         width <<= 1
 
 
@@ -138,7 +154,7 @@ def update_above(p: Any, S: Any, slots: Any, count: int) -> None:
             if distinct == 0 or slots[distinct - 1] != number:
                 slots[distinct] = number
                 distinct += 1
-                renew(p, S, size, width, number)
+                renew(p, S, 0, size, width, number)
         count = distinct
         width <<= 1
 
@@ -157,7 +173,7 @@ def suffix(p: Any, S: Any, last: int) -> Any:
         return identity()
     if last == p[1] - p[0] and p[6] == 0:
         return load(S, 1)
-    return span(p, S, p[1] - last, p[1])
+    return span(p, S, 0, p[2] + 1, p[1] - last, p[1])
 
 
 @kernel
@@ -166,7 +182,7 @@ def prefix(p: Any, S: Any, first: int) -> Any:
     if first == 0 or first == p[1] - p[0]:
         return suffix(p, S, first)
     refresh(p, S)
-    return span(p, S, p[0], p[0] + first)
+    return span(p, S, 0, p[2] + 1, p[0], p[0] + first)
 
 
 @kernel

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.cutting import cut_by, kept_by
-from slicewise.slicing.families.triggers import FreeWindows
+from slicewise.slicing.families.family import WindowEntry
+from slicewise.slicing.families.grid import FreeWindows
 from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.measured import MeasureGroup
+from slicewise.slicing.groups.rows import RowGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.plan import place_of
 from slicewise.windows import Window
@@ -91,4 +94,4 @@ def _cut_alike(group: SliceGroup, window: Window) -> FreeWindows | None:
     for edge in new.singles.tolist():
         if edge not in old.singles and not any((edge - p) % s == 0 for s, p in known):
             return None
-    return FreeWindows.of([(p.number, p.window, p.since) for p in first], "i8")
+    return FreeWindows.of(first, "i8")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.policy import ErrorPolicy
-from slicewise.errors import WindowError
 from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Result
@@ -101,10 +100,7 @@ class Operator:
         self.store, self.partials = store, partials
         self.parts = Parts(settings, checked_most(max_late))
         self._guard = self.parts.guard
-        for window in [windows] if isinstance(windows, Window) else windows:
-            self.parts.windows.add(self.parts.windows.counted(window))
-        if not self.windows:
-            raise WindowError("An operator needs at least one window; given: none.")
+        self.parts.windows.begin(windows)
         self.parts.slices.replan()
 
     # Windows.

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from slicewise.aggregates.base import Aggregate
 from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.partials import Technique
-from slicewise.slicing.groups.group import WindowEntry
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.settings import Settings, StoreKind
 from slicewise.windows import Periodic, Window
 

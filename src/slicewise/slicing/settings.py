@@ -20,7 +20,7 @@ from slicewise.errors import (
 )
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.edges.partials import TECHNIQUES, Technique
-from slicewise.slicing.groups.group import WindowEntry
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.ingest.events import names
 from slicewise.spans import Duration
 from slicewise.times import Measure, as_length, check_unit
@@ -134,16 +134,16 @@ class Settings:
 class QueryFacts:
     """What follows from the windows and aggregates, so that no call has to go through them.
 
-    `columns` are those that are read, `labels` the names of windows by number, `conditions` the
-    windows with a condition, `read` those with a column that must be of a certain type. `timed`
-    tells of each window by number whether it measures time, `others` are the windows that do not,
-    and `mixed` tells whether there are windows of both kinds. All lengths of time and origins are
-    multiples of `grain`.
+    `columns` are those that are read, `labels` the names of windows by number, `marking` the
+    windows that mark events by a condition or a value, `read` those with a column that must be of
+    a certain type. `timed` tells of each window by number whether it measures time, `others` are
+    the windows that do not, and `mixed` tells whether there are windows of both kinds. All lengths
+    of time and origins are multiples of `grain`.
     """
 
     columns: tuple[str, ...]
     labels: list[str]
-    conditions: list[WindowEntry]
+    marking: list[WindowEntry]
     read: list[Window]
     timed: np.ndarray
     others: list[Window]
@@ -162,7 +162,7 @@ class QueryFacts:
         return QueryFacts(
             tuple(columns),
             [names.get(number, "") for number in range(numbers)],
-            [p for p in windows if p.window.traits.condition is not None],
+            [p for p in windows if p.window.traits.marks is not None],
             [p.window for p in windows if p.window.reads],
             np.array([number not in others for number in range(numbers)], np.bool_),
             list(others.values()),

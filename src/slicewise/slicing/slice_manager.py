@@ -17,14 +17,16 @@ from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.buffer import BAD, ROW, Batch, Grouped, ReorderBuffer, in_sequence
+from slicewise.slicing.families.acceptance import Late, Verdict
 from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.groups.parting import part
+from slicewise.slicing.groups.rows import RowGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.ingest.accepted import Accepted
 from slicewise.slicing.ingest.events import Columns
-from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import adds_exactly, measure_dtype
 from slicewise.slicing.ingest.schema import Schema
 from slicewise.slicing.ingest.ties import Ties
@@ -251,20 +253,14 @@ class SliceManager:
 
     def take_failed(self) -> list[tuple[Any, Exception]]:
         """The events that windows of the user's own could not take, with the errors."""
-        failed = []
-        for group in self.groups.values():
-            for user in group.users.values() if isinstance(group, OrderedGroup) else ():
-                failed += user.failed
-                user.failed = []
-        return failed
+        return [one for group in self.groups.values() for one in group.failed()]
 
     # What is kept.
 
     def let_go(self, released: int, horizon: int | None) -> None:
         """Forget what was handed out up to `released`, and all that is complete at `horizon`."""
         for group in self.groups.values():
-            if isinstance(group, OrderedGroup):
-                group.handed_out(released)
+            group.handed_out(released)
             if horizon is not None:
                 group.evict(horizon)
         if self.buffer.kept and self.buffer.rows_kept >= self.buffer.prune_at:
@@ -314,16 +310,13 @@ class SliceManager:
 
     def dump(self, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> dict[str, Any]:
         """The entries of a snapshot's header; of the `live` keys, `codes` has the new codes."""
-        from slicewise.slicing.state.snapshot import _put_track
-
-        point = self.progress.open_from
-        gone = self._outdated() if self.buffer.kept else None
+        gone, point = self._outdated() if self.buffer.kept else None, self.progress.open_from
         return {
             "combined": self.combined,
             "apart": self.apart,
             **self.buffer.dump(codes, gone, out),
             "tracks": [
-                {"place": _said(place), **_put_track(group, live, codes, point, out)}
+                {"place": _said(place), **group.dump(out, live, codes, point)}
                 for place, group in self.groups.items()
             ],
         }
@@ -342,8 +335,6 @@ class SliceManager:
 
         If definitions may have `changed`, an aggregate that is not known has seen no event.
         """
-        from slicewise.slicing.state.snapshot import _get_track
-
         nodes = {str(node["place"]): node for node in source.header["tracks"]}
         # An event that is not yet seen decides from when on a new aggregate knows everything.
         since = self.progress.behind_all if changed else None
@@ -359,7 +350,7 @@ class SliceManager:
                     "begin anew."
                 )
             require(node is not None, "it has slices of other windows")
-            _get_track(group, node, len(self.keys), source, since)
+            group.load(node, source, len(self.keys), since)
         self._load_events(source)
 
     def _load_events(self, source: BlobReader) -> None:
@@ -372,11 +363,11 @@ class SliceManager:
             if isinstance(group, OrderedGroup):
                 self.buffer.separate(group.after)
         types = {name: (self.schema.columns or {})[name] for name in self.schema.kept}
-        conditions = [entry.number for entry in self.windows.facts.conditions]
+        marks = {p.number: p.window.traits.marks for p in self.windows.facts.marking}
         keys, single = len(self.keys), not self.settings.by
 
         def get(nodes: Any) -> list[Batch]:
-            return get_batches(nodes, source, types, keys, conditions, single=single)
+            return get_batches(nodes, source, types, keys, marks, single=single)
 
         self.buffer.load(source.header, get, self.progress.open_from)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from slicewise.errors import WindowError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.groups.group import WindowEntry
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.settings import QueryFacts, Settings, check_window
 from slicewise.slicing.state.describe import window_described
 from slicewise.windows import Window
@@ -47,6 +47,13 @@ class WindowSet:
         settings = self.settings
         check_window(window, self._entries, settings)
         return window if settings.unit is None else window.counted_in(settings.unit)
+
+    def begin(self, windows: Window | Iterable[Window]) -> None:
+        """Take the windows that there are from the beginning: one or several."""
+        for window in [windows] if isinstance(windows, Window) else windows:
+            self.add(self.counted(window))
+        if not self._entries:
+            raise WindowError("An operator needs at least one window; given: none.")
 
     def add(self, window: Window, since: Any = BEGINNING) -> None:
         """Take a window, of which instances are reported that start at `since` or later."""

@@ -17,8 +17,8 @@ from slicewise.errors import SpanError
 from slicewise.frames.trailing import length_of
 from slicewise.slicing.ingest.events import names as names_of
 from slicewise.slicing.ingest.measures import check_window_columns
-from slicewise.slicing.operator import Operator
-from slicewise.slicing.settings import check_measured
+from slicewise.slicing.settings import Settings, check_measured
+from slicewise.slicing.window_set import WindowSet
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
 from slicewise.spark.frames import (
@@ -46,6 +46,34 @@ if TYPE_CHECKING:
 BOUNDED = StreamOptions(emit="final")
 
 
+def definitions(
+    by: Any,
+    time: str,
+    windows: Any,
+    aggs: Any,
+    unit: str | None = None,
+    options: StreamOptions = BOUNDED,
+) -> WindowSet:
+    """The windows and settings of an operator that would be given these; refuses what it would."""
+    settings = Settings.of(
+        aggs=aggs,
+        time=time,
+        by=by,
+        lateness=options.lateness,
+        emit=options.emission,
+        ordered=False,
+        order=None,
+        unit=unit,
+        merger=None,
+        store=None,
+        partials=None,
+        clock=None,
+    )
+    taken = WindowSet(settings)
+    taken.begin(windows)
+    return taken
+
+
 @dataclass(frozen=True)
 class AskedWindows:
     """Windows and aggregates of a DataFrame; `columns` are those that the query reads."""
@@ -56,35 +84,20 @@ class AskedWindows:
 
     @classmethod
     def of(
-        cls,
-        given: DataFrame,
-        by: str | Sequence[str] | None,
-        time: str,
-        windows: Any,
-        aggs: Any,
-        order: str | Sequence[str] | None = None,
-        unit: str | None = None,
-        options: StreamOptions = BOUNDED,
+        cls, given: DataFrame, taken: WindowSet, order: str | Sequence[str] | None = None
     ) -> Self:
-        """The query, checked as far as it can be without a job."""
-        operator = Operator(
-            windows=windows,
-            aggs=aggs,
-            time=time,
-            by=by,
-            lateness=options.lateness,
-            emit=options.emission,
-            unit=unit,
-        )
-        keys = names_of(by)
-        read = [window.reads for window in operator.windows]
-        needed = [*keys, time, *(c for a in operator.aggs for c in a.columns)]
+        """The query that these definitions make of a DataFrame, checked without a job."""
+        settings, defined = taken.settings, taken.defined
+        keys, chosen, time, unit = settings.by, settings.aggs, settings.time, settings.unit
+        assert time is not None  # on Spark no clock tells it
+        read = [window.reads for window in defined]
+        needed = [*keys, time, *(c for a in chosen for c in a.columns)]
         needed += [column for columns in read for column in columns or ()]
         frame = Frame(given)
         decides = names_of(order)
         checked(frame, decides)
-        depends = any(window.traits.needs_rows for window in operator.windows)
-        depends |= not all(agg.commutative for agg in operator.aggs)
+        depends = any(window.traits.needs_rows for window in defined)
+        depends |= not all(agg.commutative for agg in chosen)
         needed += decides if depends else ()
         checked(frame, needed)
         check_time(frame, time)
@@ -93,9 +106,9 @@ class AskedWindows:
         every = frame.columns if None in read else needed
         columns = tuple(dict.fromkeys(every))
         types = arrow_types(frame, columns)
-        check_window_columns(operator.windows, types.__getitem__)
+        check_window_columns(defined, types.__getitem__)
         ties = tie_breakers(frame, decides, columns, {*keys, time}) if depends else ()
-        query = Query.of(operator.windows, operator.aggs, time, keys, types, ties, unit)
+        query = Query.of(defined, chosen, time, keys, types, ties, unit)
         check_measured(query.measure, query.windows)
         return cls(frame, query, columns)
 

@@ -61,7 +61,7 @@ class Traced(Generic[O]):
         self.rows: list[pa.Table] = []
 
     def work(self, rows: pa.Table, task: Callable[[O, pa.Table], T]) -> T:
-        """What `task` makes of the operator and rows that are new to it."""
+        """The result of `task` with the operator and rows that are new to it."""
         import pyarrow as pa
 
         if not self.keeps:
@@ -81,7 +81,7 @@ class Traced(Generic[O]):
             return task(self.operator, rows)
 
     def _snapshot(self) -> bytes | None:
-        """What the operator knows; `None` if a window of a user keeps what cannot be pickled."""
+        """The snapshot of the operator; `None` if a user's window keeps what cannot be pickled."""
         try:
             return self.operator.snapshot()
         except Exception:
@@ -124,7 +124,7 @@ def _error(again: Again, query: Query, rows: pa.Table) -> Exception | None:
 def is_about_events(
     error: Exception, aggs: Sequence[Aggregate], by: Sequence[str], rows: pa.Table
 ) -> bool:
-    """Whether an error comes from what events hold, and not from code or machines around it.
+    """Tells if an error comes from what events hold, and not from code or machines around it.
 
     An error of interpreted code says so; of compiled code the slow twin fails on the same events.
     """

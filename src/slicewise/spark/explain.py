@@ -1,4 +1,4 @@
-"""What a query does on a DataFrame, in words: what Spark computes, and what crosses to Python."""
+"""How a query runs on a DataFrame, in words: what Spark computes, and what crosses to Python."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from slicewise.aggregates.base import Bound
+from slicewise.slicing.emit.explain import explain_plan
 from slicewise.slicing.locate.by_time import Edges
-from slicewise.slicing.operator import Operator
+from slicewise.slicing.plan import plan
 from slicewise.spans import Rows, canonical
+from slicewise.spark.asked import BOUNDED, definitions
 from slicewise.spark.batch.rolling import Rolling
 from slicewise.spark.batch.windowed import Windowed
+from slicewise.spark.options import StreamOptions
 
 
 def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any, unit: Any) -> str:
     """How `sw.windowed` runs."""
-    made = Windowed.of(frame, by, time, windows, aggs, unit=unit)
-    if frame.isStreaming:
-        plan = Operator(windows=windows, aggs=aggs, time=time, by=by, unit=unit).explain()
-        kept = [line for line in plan.splitlines() if not line.startswith("Aggregates")]
-        return _shown([*_streamed(made.query.by, made.columns), *kept], made.bounds)
+    streamed = frame.isStreaming
+    options = StreamOptions() if streamed else BOUNDED
+    taken = definitions(by, time, windows, aggs, unit, options)
+    made = Windowed.of(frame, taken)
+    if streamed:
+        kept, merging = explain_plan(plan(taken.entries, taken.settings), taken.settings)
+        lines = [*_streamed(made.query.by, made.columns), *kept, merging]
+        return _shown(lines, made.bounds)
     ways = {"native": _native, "combined": _combined, "sliced": _sliced, "ordered": _ordered}
     lines = ways[made.way](made)
     return _shown(lines, made.bounds)

@@ -65,7 +65,7 @@ class Frame:
         self._places = {name: f"c{k}" for k, name in enumerate(self.columns)}
 
     def place(self, name: str) -> str:
-        """What a column is called in `rows`."""
+        """The name of a column in `rows`."""
         return self._places[name]
 
     def at(self, name: str) -> Column:
@@ -123,7 +123,7 @@ def checked(frame: Frame, wanted: Sequence[str]) -> None:
 
 
 def check_names(known: Sequence[str], wanted: Sequence[str]) -> None:
-    """The same for names."""
+    """Refuse names that are not known, or known twice."""
     check_columns(known, wanted)
     for name in wanted:
         if known.count(name) > 1:
@@ -241,7 +241,7 @@ def microseconds(frame: Frame, name: str) -> Column:
 
 
 def within_reach(time: Column, reach: Reach) -> Column:
-    """The same times in microseconds; those out of reach are null, as unusable ones are."""
+    """Times in microseconds, null where they are out of reach, as unusable ones are."""
     from pyspark.sql import functions as F
 
     return time if reach == EVER else F.when(time.between(*reach), time)
@@ -265,7 +265,7 @@ def check_time(frame: Frame, name: str) -> None:
 
 
 def time_error(name: str, kind: DataType) -> ColumnTypeError:
-    """What to say of a time column that holds no times."""
+    """The error about a time column that holds no times."""
     return ColumnTypeError(
         f"A time column holds timestamps, dates or whole numbers; {name!r} holds "
         f"{kind.simpleString()}. Cast it first, for example with `F.to_timestamp`."

@@ -1,4 +1,4 @@
-"""What is asked of a DataFrame, in a form that can be sent to workers.
+"""Windows and aggregates in a form that can be sent to workers.
 
 Aggregates are bound on the driver once, which finds their errors and the types of their results.
 User-defined ones are compiled from their source, which a worker cannot read when it was typed into
@@ -59,7 +59,7 @@ class Query:
 
     @property
     def measure(self) -> Measure:
-        """What lengths of time mean beside the time column."""
+        """The meaning of lengths of time beside the time column."""
         return Measure.of(self.time, self.types[self.time], self.unit)
 
     def bounds(self) -> list[Bound]:

@@ -30,7 +30,8 @@ class Traits(NamedTuple):
 
     `measure` is that of `start` and `end`: time, positions of rows, or the column `axis`. `gap` is
     how near an event has to be to an open instance to join it, for windows whose instances are
-    told by distances alone. `condition` says which events a window marks. An instance of a window
+    told by distances alone. `condition` says which events a window marks, and `follows` names a
+    column of numbers whose values it looks at. An instance of a window
     that `counts_rows` depends on how many rows its key has had; where the `length_in_rows` is one,
     a late event shifts others out of an instance. One that `takes_ties` holds events of the time
     at which it starts that came before the event that opened it. `user_defined` windows run code
@@ -43,6 +44,7 @@ class Traits(NamedTuple):
     axis: str | None = None
     gap: int | None = None
     condition: Condition | None = None
+    follows: str | None = None
     counts_rows: bool = False
     length_in_rows: bool = False
     takes_ties: bool = False
@@ -54,6 +56,13 @@ class Traits(NamedTuple):
     def context_free(self) -> bool:
         """Return whether all edges are known without any event."""
         return self.context == "free"
+
+    @property
+    def marks(self) -> type[np.generic] | None:
+        """The type of what a window has to know of each event, beside its time, if anything."""
+        if self.follows is not None:
+            return np.float64
+        return None if self.condition is None else np.bool_
 
     @property
     def needs_rows(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from slicewise import tuning
 from slicewise.columns import Column
 from slicewise.slicing.emit.log import Changes
-from slicewise.slicing.families.triggers import Instances
+from slicewise.slicing.families.instances import Instances
 
 if TYPE_CHECKING:
     from slicewise.slicing.groups.group import SliceGroup

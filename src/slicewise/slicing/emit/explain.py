@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.slicing.edges.partials import Technique
+from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup, WindowEntry
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.measured import MeasureGroup
 from slicewise.slicing.groups.ordered import OrderedGroup
+from slicewise.slicing.groups.rows import RowGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.ingest.measures import has_fractions
 
 if TYPE_CHECKING:
     from slicewise.slicing.ingest.schema import Schema
     from slicewise.slicing.parts import Parts
+    from slicewise.slicing.plan import Plan
+    from slicewise.slicing.settings import Settings
     from slicewise.slicing.slice_manager import SliceManager
 
 # Objects of these modules hold what an operator keeps.
@@ -26,20 +31,31 @@ STATEFUL = ("slicewise.arrays", "slicewise.columns", "slicewise.slicing")
 def explain(parts: Parts) -> str:
     """Which windows share slices, what is stored and why, which merger, compiled or not."""
     slices = parts.slices
-    lines = [*_groups(slices), *_decisions(slices), *_aggregates(slices.schema)]
-    return "\n".join([*lines, _merging(slices), *_costs(slices)])
+    plan, settings = slices.plan, slices.settings
+    cutty = any(group.begins is not None for group in slices.groups.values())
+    kept, merging = explain_plan(plan, settings, cutty=cutty)
+    return "\n".join([*kept, *_aggregates(slices.schema), merging, *_costs(slices)])
 
 
-def _groups(slices: SliceManager) -> list[str]:
-    lines, partials = [], slices.plan.partials
-    for group in slices.plan.groups:
+def explain_plan(plan: Plan, settings: Settings, *, cutty: bool = False) -> tuple[list[str], str]:
+    """Which windows share slices and what is stored and why; then by what slices are merged.
+
+    `cutty` tells that slices which only passed ends part become one.
+    """
+    kept = [*_groups(plan, settings), *_decisions(plan, settings, cutty=cutty)]
+    return kept, _merging(plan, settings)
+
+
+def _groups(plan: Plan, settings: Settings) -> list[str]:
+    lines, partials = [], plan.partials
+    for group in plan.groups:
         windows = group.windows
         names = ", ".join(entry.window.name for entry in windows)
         share = "share slices" if len(windows) > 1 else "has slices of its own"
         if group.kind in ("order", "ties"):
             lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
         elif group.kind in ("rows", "sorted"):
-            order = ", ".join(["time", *slices.settings.order, "arrival"])
+            order = ", ".join(["time", *settings.order, "arrival"])
             lines.append(f"{names}: read from rows in the order of ({order}).")
         elif group.kind == "sessions":
             lines.append(f"{names}: {share}, cut {_gaps_and_edges(windows, partials)}.")
@@ -68,27 +84,26 @@ def _edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
     return f"edges that come {shown}"
 
 
-def _decisions(slices: SliceManager) -> list[str]:
-    plan, settings = slices.plan, slices.settings
+def _decisions(plan: Plan, settings: Settings, *, cutty: bool) -> list[str]:
     removes = {
         "never": "no event ever leaves a slice",
         "invert": "a late event shifts rows, which exact inverses could follow",
         "recompute": "a late event shifts rows, and what they are in is merged again",
     }[plan.removes]
-    kept = [group for group in slices.groups.values() if group.begins is not None]
-    partials = "slices that only passed ends part become one (cutty)" if kept else plan.partials
+    partials = "slices that only passed ends part become one (cutty)" if cutty else plan.partials
     cut = "slices may be cut by late events"
     if settings.ordered or settings.settled:
         cut = "slices are cut where windows turn out to begin"
     splits = cut if plan.splits else "no slice is ever cut"
-    lines = [f"Storage: {'; '.join(_reasons(slices))}.", f"Changes: {splits}; {removes}."]
+    lines = [f"Storage: {'; '.join(_reasons(plan, settings))}.", f"Changes: {splits}; {removes}."]
     return [*lines, f"Partials: {partials}."] if partials != "cutty" else lines
 
 
-def _reasons(slices: SliceManager) -> list[str]:
+def _reasons(plan: Plan, settings: Settings) -> list[str]:
     """The reasons for keeping rows, or for keeping none."""
-    settings, windows = slices.settings, slices.windows.defined
-    if not slices.plan.stores_rows:
+    entries = sorted((e for g in plan.groups for e in g.windows), key=lambda e: e.number)
+    windows = [entry.window for entry in entries]
+    if not plan.stores_rows:
         return ["states alone are kept: no window or aggregate needs rows"]
     if settings.ordered and settings.settled:
         aware = [w.name for w in windows if w.traits.context == "forward aware"]
@@ -115,10 +130,10 @@ def _aggregates(schema: Schema) -> list[str]:
     return lines
 
 
-def _merging(slices: SliceManager) -> str:
-    if slices.plan.store == "eager":
+def _merging(plan: Plan, settings: Settings) -> str:
+    if plan.store == "eager":
         return "Merging: eager, by a tree over the slices of each key (flatfat)."
-    name = slices.settings.merger or "boundary aggregation (sba)"
+    name = settings.merger or "boundary aggregation (sba)"
     return f"Merging: lazy, when a window closes, by {name}."
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
-from slicewise.slicing.families.triggers import Instances
+from slicewise.slicing.families.instances import Instances
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import codes as checked_codes
 from slicewise.slicing.state.checks import exactly, require

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from slicewise.aggregates.base import Bound
-from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutting import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families.triggers import FreeWindows, Instances, collect_free, keep_from
-from slicewise.slicing.groups.group import SliceGroup, WindowEntry
-from slicewise.slicing.ingest.late import Late, Verdict
+from slicewise.slicing.families.acceptance import Late, Verdict
+from slicewise.slicing.families.family import WindowEntry
+from slicewise.slicing.families.grid import collect_free
+from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.locate.time_cells import slice_alone
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
@@ -72,12 +72,10 @@ class GridGroup(SliceGroup):
     def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         super().set_windows(windows)
         self.keep_by_key()
-        dtype = self.runs.start.dtype.str
         defined = [entry.window for entry in windows]
-        self.edges = cut_by(defined, self.technique, dtype)
+        self.edges = cut_by(defined, self.technique, self.dtype)
         self.begins = kept_by(defined, self.technique, self.edges)
         self.fused_to = BEGINNING
-        self.free = FreeWindows.of([(p.number, p.window, p.since) for p in windows], dtype)
 
     def add(self, batch: Batch) -> None:
         rest = self._add_by_time(batch)
@@ -147,10 +145,6 @@ class GridGroup(SliceGroup):
         found, sizes, codes, columns = closed
         return Blocks(found.window, found.start, found.end, sizes, codes, columns)
 
-    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        points = (np.array([low]), np.array([high]))
-        return collect_free(self.runs, self.free, keys, *points)
-
     def earliest(self, places: np.ndarray) -> np.ndarray:
         found: np.ndarray = self.runs.start[places]
         return found
@@ -165,19 +159,17 @@ class GridGroup(SliceGroup):
         self.fuse(point, np.array([point]), self.fused_to)
         super().evict(point)
 
-    def dump_slices(
-        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, keep: np.ndarray | None
+    def dump(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
     ) -> dict[str, Any]:
-        node = super().dump_slices(out, live, codes, keep)
+        node = super().dump(out, live, codes, point)
         return {**node, "choice": self.choice.dump()} if self.choice.settled else node
 
-    def load_slices(
-        self, node: Any, keys: int, source: BlobReader, since: int | None = None
-    ) -> None:
+    def _load_slices(self, node: Any, source: BlobReader, keys: int, since: int | None) -> None:
         if "choice" in node:
             self.choice.load(node["choice"])
         if "bands" not in node:
-            super().load_slices(node, keys, source, since)
+            super()._load_slices(node, source, keys, since)
             return
         empty = self.store
         slices = TimeMajorStore(empty.bounds, empty.dtype)
@@ -188,9 +180,3 @@ class GridGroup(SliceGroup):
             self.keep_by_key()
             self.store.merger = empty.merger
             self.store.set_eager(eager=empty.tree is not None)
-
-    def needed(self, point: int) -> np.ndarray:
-        keep = self._keep()
-        least = np.array([self.free.needed_from(point)])
-        run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
-        return keep

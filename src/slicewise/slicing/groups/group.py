@@ -1,84 +1,42 @@
 """Slice groups: one way of slicing with the windows that share its slices.
 
 A slice group slices events, keeps their states, lists the window instances its slices make up, and
-evicts slices that no instance can need any more. Context-free windows of one measure share a
-slice group, sessions share another one, perhaps with windows of time, and windows that need rows
-share a third; `ordered` has a fourth.
+evicts slices that no instance can need any more; the families of its windows say where to cut,
+which instances there are and what to keep. Context-free windows of one measure share a slice group,
+sessions share another one, perhaps with windows of time, and windows that need rows share a third;
+`ordered` has a fourth.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, reads
-from slicewise.codegen.kernel import run
+from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch, Grouped
-from slicewise.slicing.edges.cutting import cut_by, fuse_ends
+from slicewise.slicing.edges.cutting import fuse_ends
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Blocks
-from slicewise.slicing.families import row_triggers as rows
-from slicewise.slicing.families.triggers import (
-    FreeWindows,
-    Instances,
-    collect,
-    collect_free,
-    keep_from,
-    keep_sessions,
-    list_sessions,
-)
-from slicewise.slicing.ingest.late import Late, Verdict, by_ends, by_sessions, too_late
+from slicewise.slicing.families.acceptance import Late, Verdict
+from slicewise.slicing.families.family import Family, Kept, WindowEntry
+from slicewise.slicing.families.grid import FreeWindows, GridFamily
+from slicewise.slicing.families.instances import Instances
+from slicewise.slicing.families.registry import FAMILIES, family_of
 from slicewise.slicing.ingest.ties import Ties
-from slicewise.slicing.locate.by_row import slice_rows
-from slicewise.slicing.locate.by_session import (
-    Rule,
-    fuse_past,
-    on_both_sides,
-    slice_sessions,
-    slice_sorted_sessions,
-)
 from slicewise.slicing.locate.by_time import Edges, Sliced
-from slicewise.slicing.locate.session_cells import slice_sessions_alone
-from slicewise.slicing.state.blob import BlobReader, BlobWriter
+from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.store.base import SliceStore
 from slicewise.slicing.store.key_major import KeyMajorStore
-from slicewise.slicing.store.runs import Runs, of_keys
+from slicewise.slicing.store.runs import Runs
 from slicewise.slicing.store.saving import Layout
-from slicewise.windows import (
-    Cumulate,
-    Fixed,
-    Periodic,
-    Punctuated,
-    RowPeriodic,
-    RowsEveryTime,
-    Session,
-    Threshold,
-    TimeEveryRows,
-    UserWindow,
-    Window,
-)
-
-FREE = (Periodic, Cumulate, Fixed)
-# Ties in time may give several instances of these the same bounds.
-DATA_DRIVEN = (Punctuated, Threshold, UserWindow)
-# Instances of these depend on how many rows of a key there have ever been.
-COUNTING = (RowPeriodic, RowsEveryTime, TimeEveryRows)
-
-
-@dataclass(frozen=True, slots=True)
-class WindowEntry:
-    """A window with its number in the operator and the least start of an instance it reports."""
-
-    number: int
-    window: Any
-    since: Any = BEGINNING
 
 
 class SliceGroup(ABC):
@@ -102,6 +60,7 @@ class SliceGroup(ABC):
         self.slices: SliceStore
         self.use(KeyMajorStore(bounds, Runs(dtype), merger, eager=eager))
         self.windows: list[WindowEntry] = []
+        self.families: list[Family] = []
         self.technique: Technique = "cutty"
         self.begins: Edges | None = None  # where slices stay apart, if not at every edge
         self.fused_to = BEGINNING
@@ -133,37 +92,33 @@ class SliceGroup(ABC):
         return self.slices.keys
 
     @property
+    def dtype(self) -> str:
+        """The type of the measure by which slices are cut."""
+        return self.slices.dtype.str
+
+    @property
     def components(self) -> list[Component]:
         """The components that states are made of."""
         return self.slices.components
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether each slice is one row."""
+        """Return whether each slice is one row."""
         return False
 
     @property
     def layout(self) -> Layout:
-        """What is known of each slice here."""
+        """The properties that are known of each slice here."""
         return Layout(rows=self.keeps_rows)
 
     @property
     def combines(self) -> int:
-        """How many states were combined so far."""
+        """The number of states that were combined so far."""
         return self.slices.combines
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
-        """What each window, by its number, makes of events that are below the horizon."""
-        return {entry.number: self._verdict(entry, late) for entry in self.windows}
-
-    def _verdict(self, entry: WindowEntry, late: Late) -> Verdict:
-        found = by_ends(entry.window, late, entry.since)
-        if found is not None:
-            return found
-        gap = entry.window.traits.gap
-        if gap is not None:
-            return by_sessions(gap, late, self.runs, entry.since)
-        return too_late(late, entry.since)
+        """The verdict of each window, by its number, on events that are below the horizon."""
+        return {p.number: f.verdict(p, late) for f in self.families for p in f.windows}
 
     def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
         """Which late events go into slices, given what the windows make of them."""
@@ -173,7 +128,7 @@ class SliceGroup(ABC):
 
     @property
     def parts(self) -> bool:
-        """Whether windows here need slices of their own before a late event comes."""
+        """Return whether windows here need slices of their own before a late event comes."""
         return len(self.windows) > 1
 
     def rows_from(self, point: int) -> np.ndarray | None:
@@ -188,7 +143,17 @@ class SliceGroup(ABC):
 
         Slices that windows share stay: late events come to sessions that have their own.
         """
-        return
+        if len(self.windows) == 1:
+            self.families[0].drop_closed(keys, point)
+
+    def handed_out(self, high: int) -> None:
+        """Take note that what closes up to `high` was handed out."""
+        for family in self.families:
+            family.handed_out(high)
+
+    def failed(self) -> list[tuple[Any, Exception]]:
+        """The events that windows of the user's own could not take, which are then forgotten."""
+        return [one for family in self.families for one in family.failed()]
 
     def know(self, keys: int) -> None:
         """Take note that there are key codes below `keys`."""
@@ -200,32 +165,19 @@ class SliceGroup(ABC):
         With `point`, without slices of which every instance is complete there.
         """
         held = self.slices.held(self.first_needed(point))
-        if any(isinstance(entry.window, COUNTING) for entry in self.windows):
-            held |= self.slices.held() | (of_keys(self._rows_ever(), np.arange(len(held))) > 0)
+        for family in self.families:
+            family.held(held)
         return held
 
-    def _rows_ever(self) -> np.ndarray:
-        """How many slices of each key are gone, for slice groups whose slices are rows."""
-        return self.runs.base
+    def rows_ever(self) -> np.ndarray:
+        """The number of rows that each key has ever had, for slice groups that know it."""
+        return self.runs.base + self.runs.size
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
         """Forget all keys but the `live` ones, which are in order; `codes` has their new codes."""
         self.slices.renumber(live, codes)
-
-    def dump_slices(
-        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, keep: np.ndarray | None
-    ) -> dict[str, Any]:
-        """Write the slices of the `live` keys, which have these new `codes`, as a snapshot does.
-
-        `keep` is what `first_needed` says.
-        """
-        return self.slices.dump(out, live, codes, self.layout, keep)
-
-    def load_slices(
-        self, node: Any, keys: int, source: BlobReader, since: int | None = None
-    ) -> None:
-        """Read the slices of a snapshot; see `SliceStore.load`."""
-        self.slices.load(node, keys, source, self.layout, since)
+        for family in self.families:
+            family.renumber(live, codes)
 
     def closed(self, low: int, high: int) -> Blocks | None:
         """The instances of all keys that close in `(low, high]`, if they are merged together."""
@@ -234,7 +186,16 @@ class SliceGroup(ABC):
     def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         """Take over a new set of windows; slices that exist stay as they are."""
         self.windows = list(windows)
-        self.ties = any(isinstance(p.window, DATA_DRIVEN) for p in windows)
+        wanted: dict[type[Family], list[WindowEntry]] = {}
+        for entry in windows:
+            wanted.setdefault(family_of(entry.window), []).append(entry)
+        known = {type(family): family for family in self.families}
+        self.families = [known.get(cls) or cls(self) for cls in FAMILIES if cls in wanted]
+        for family in self.families:
+            family.set_windows(wanted[type(family)])
+        self.ties = any(family.ties for family in self.families)
+        grid = [family.free for family in self.families if isinstance(family, GridFamily)]
+        self.free = grid[0] if grid else FreeWindows.of([], self.dtype)
 
     def take(self, sliced: Sliced, batch: Batch) -> None:
         """Add events to the states of their slices; those that are refused are noted."""
@@ -242,7 +203,7 @@ class SliceGroup(ABC):
         self.refused += [(batch, row, error) for row, error in refused.items()]
 
     def take_found(self, sliced: Sliced, batch: Batch) -> Batch | None:
-        """The same for the events that found their slices; those that did not, if there are any."""
+        """Add the events that found their slices; returns those that did not, if there are any."""
         done = sliced.events
         if done == len(batch):
             self.take(sliced, batch)
@@ -258,24 +219,29 @@ class SliceGroup(ABC):
         """Slice a batch and add its events to the states."""
 
     def add_in_order(self, grouped: Grouped) -> None:
-        """The same for events by key and in the order of time."""
+        """Slice events that come by key and in the order of time."""
         self.add(grouped.batch)
 
     def _alone(self, batch: Batch) -> bool:
-        """Whether the events have one key and are in order."""
+        """Return whether the events have one key and are in order."""
         return self.runs.keys == 1 and batch.ordered and batch.wanted is None
 
-    @abstractmethod
     def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
         """The instances of these keys whose close point is in `(low, high]`."""
+        families = self.families
+        found = [part for family in families for part in family.instances(keys, low, high)]
+        return Instances.concatenate(found)
 
     def floors(self, keys: np.ndarray, point: int) -> np.ndarray:
         """For each key, the close point up to which instances are beyond change at `point`."""
         return np.full(len(keys), point, np.int64)
 
-    @abstractmethod
     def needed(self, point: int) -> np.ndarray:
         """For each key, its first place that an instance not complete at `point` can need."""
+        keep = self._keep()
+        for family in self.families:
+            family.keep(point, keep)
+        return keep
 
     def first_needed(self, point: int | None) -> np.ndarray | None:
         """For each key, its first place that may be needed at `point`; `None` if all of them are.
@@ -313,7 +279,7 @@ class SliceGroup(ABC):
             self.store.forget(freed)
         self.evict_at = 2 * self.runs.live + tuning.active().evict_at_least
 
-    def _drop(self, keys: np.ndarray, keep: np.ndarray) -> None:
+    def drop(self, keys: np.ndarray, keep: np.ndarray) -> None:
         """Drop the places before `keep` of the runs of these keys."""
         freed = self.runs.evict(keep, keys)
         if len(freed):
@@ -360,223 +326,45 @@ class SliceGroup(ABC):
     def _keep(self) -> np.ndarray:
         return self.runs.offset + self.runs.size
 
+    def dump(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
+    ) -> dict[str, Any]:
+        """Write the slices of the `live` keys, of which `codes` has the new codes.
 
-class SessionGroup(SliceGroup):
-    """Sessions of any gaps, cut by the smallest, and windows of time that share their slices."""
-
-    kind = "SessionTrack"
-
-    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
-        super().set_windows(windows)
-        sessions = [entry for entry in windows if isinstance(entry.window, Session)]
-        free = [entry for entry in windows if not isinstance(entry.window, Session)]
-        gaps = [entry.window.gap for entry in sessions]
-        self.gap = min(gaps, default=INFINITY)
-        self.widest = max(gaps, default=0)
-        self.arrays = (
-            np.array([entry.number for entry in sessions], np.int64),
-            np.array(gaps, np.int64),
-            np.array([entry.since for entry in sessions], np.int64),
-        )
-        self.free = FreeWindows.of([(p.number, p.window, p.since) for p in free], "i8")
-        self.edges = on_both_sides(cut_by([entry.window for entry in free], self.technique))
-
-    @property
-    def rule(self) -> Rule:
-        return Rule(self.gap, fuses=not self.store.own)
-
-    def add(self, batch: Batch) -> None:
-        cut, reach = (self.runs, self.rule, self.edges, batch.times), (batch.low, batch.high)
-        if self.runs.keys > 1 or batch.wanted is not None:
-            keys = batch.keys if self.runs.keys > 1 else None
-            self._store(slice_sessions(*cut, reach, keys, batch.wanted), batch)
-            return
-        if len(self.free.numbers) and not batch.ordered:
-            sliced = slice_sessions_alone(*cut, reach)
-            if sliced is not None:
-                self._store(sliced, batch)
-                return
-        # Late events mostly stay within the session of those before them.
-        self._slice(Grouped.alone(batch), limited=True)
-
-    def add_in_order(self, grouped: Grouped) -> None:
-        self._slice(grouped, limited=False)
-
-    def _slice(self, grouped: Grouped, *, limited: bool) -> None:
-        batch, groups = grouped.batch, (grouped.present, grouped.starts)
-        given = (self.edges, batch.times, (batch.low, batch.high), groups)
-        self._store(slice_sorted_sessions(self.runs, self.rule, *given, limited=limited), batch)
-
-    def _store(self, sliced: Sliced, batch: Batch) -> None:
-        self.store.touch(batch.times, batch.keys if self.runs.keys > 1 else None)
-        rest = self.take_found(sliced, batch)
-        self._let_go(sliced.merged[1])
-        if rest is not None:
-            self.add_in_order(Grouped.of(rest))
-
-    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        sessions = collect(list_sessions, self.runs, self.arrays, keys, low, high)
-        if not len(self.free.numbers):
-            return sessions
-        points = (np.array([low]), np.array([high]))
-        free = collect_free(self.runs, self.free, keys, *points)
-        return Instances.concatenate([free, sessions])
-
-    def rows_from(self, point: int) -> np.ndarray | None:
-        runs = self.runs
-        least = np.full(runs.keys, INFINITY)
-        begun = runs.size[: runs.keys] > 0
-        least[begun] = runs.start[runs.offset[: runs.keys][begun]]
-        return least
-
-    def drop_closed(self, keys: np.ndarray, point: int) -> None:
-        if len(self.windows) > 1:
-            return
-        keep = self._keep()[keys]
-        run(keep_sessions)(self.widest, point, len(keys), self.runs.arrays_of(keys), keep)
-        self._drop(keys, keep)
-
-    def needed(self, point: int) -> np.ndarray:
-        keep = self._keep()
-        run(keep_sessions)(self.widest, point, self.runs.keys, self.runs.arrays, keep)
-        if len(self.free.numbers):
-            least = np.array([self.free.needed_from(point)])
-            run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
-        return keep
-
-    def evict(self, point: int) -> None:
-        due = self.runs.keys <= tuning.active().fuse_keys or self.runs.live >= self.evict_at
-        if due and point < INFINITY and (len(self.free.numbers) or not self.rule.fuses):
-            self._make_one(lambda: self._fuse_past(self.free.needed_from(point)))
-        super().evict(point)
-
-    def _fuse_past(self, least: int) -> tuple[np.ndarray, np.ndarray]:
-        """Keep one slice of each session for what lies behind the windows of time."""
-        runs = self.runs
-        older, newer = np.empty(runs.live, np.int64), np.empty(runs.live, np.int64)
-        count = run(fuse_past)(
-            least,
-            self.gap,
-            runs.keys,
-            runs.arrays,
-            self.store.touched(),
-            (older, newer),
-        )
-        return older[:count], newer[:count]
-
-
-class RowGroup(SliceGroup):
-    """Windows that need the rows themselves, in the order of (time, ties, arrival)."""
-
-    kind = "RowTrack"
-
-    @property
-    def keeps_rows(self) -> bool:
-        return True
-
-    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
-        super().set_windows(windows)
-        free = [entry for entry in windows if isinstance(entry.window, FREE)]
-        self.free = FreeWindows.of([(p.number, p.window, p.since) for p in free], "i8")
-        known: dict[int, np.ndarray] = getattr(self, "marks", {})
-        self.marks = {
-            entry.number: known.get(entry.number, np.zeros(self.runs.slots, np.bool_))
-            for entry in windows
-            if isinstance(entry.window, Punctuated | Threshold)
+        Slices of which every instance is complete at `point` are left out. Returns the node of a snapshot that finds them again; the group stays as it is.
+        """
+        keep = self.first_needed(point)
+        node = {
+            "kind": self.kind,
+            **self.slices.dump(out, live, codes, self.layout, keep),
+            "evict_at": self.evict_at,
         }
-        # Where sessions of a greatest length begin in each key, by window.
-        self.anchors: dict[int, np.ndarray] = getattr(self, "anchors", {})
+        if isinstance(self.slices, KeyMajorStore):  # by time there is nothing more to say
+            kept = Kept(live, codes, self.runs.slots_of(live, keep))
+            ties = self.tie_order.table(kept.slots)
+            if ties is not None:
+                node["ties"] = out.put_bytes(table_bytes(ties))
+            for family in self.families:
+                family.dump(node, out, kept)
+        return node
 
-    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
-        super().renumber(live, codes)
-        self.anchors = {n: a[live[live < len(a)]] for n, a in self.anchors.items()}
+    def load(self, node: Any, source: BlobReader, keys: int, since: int | None = None) -> None:
+        """Read the node of a snapshot into this group, which is empty.
 
-    def add(self, batch: Batch) -> None:
-        sliced = slice_rows(
-            self.runs, batch.times, batch.times, batch.keys, batch.wanted, batch.arrival
-        )
-        self.take(sliced, batch)
-        self.tie_order.sort(
-            self.runs, batch.times, batch.times, batch.keys, sliced.slots, batch.columns
-        )
-        self.store.touch(batch.times, batch.keys)
-        rows = sliced.slots >= 0
-        for number, marks in self.marks.items():
-            if len(marks) < self.runs.slots:
-                more = np.zeros(self.runs.slots - len(marks), np.bool_)
-                marks = self.marks[number] = np.concatenate([marks, more])
-            marks[sliced.slots[rows]] = batch.marks[number][rows]
+        With `since`, aggregates may be others than those of the snapshot: what it does not know
+        has seen the events from there on.
+        """
+        if node["kind"] != self.kind:
+            raise SnapshotError(
+                f"The snapshot keeps slices as {node['kind']}, and these windows and aggregates "
+                f"keep them as {self.kind}. Restore it with the release that wrote it."
+            )
+        self._load_slices(node, source, keys, since)
+        self.evict_at = node["evict_at"]
+        if "ties" in node:
+            self.tie_order.load(table_of(source.get_bytes(node["ties"])), self.runs.slots)
+        for family in self.families if isinstance(self.slices, KeyMajorStore) else ():
+            family.load(node, source, keys)
 
-    def instances(self, keys: np.ndarray, low: int, high: int) -> Instances:
-        found = []
-        if len(self.free.numbers):
-            points = (np.array([low]), np.array([high]))
-            found.append(collect_free(self.runs, self.free, keys, *points))
-        for entry in self.windows:
-            listing = self._calls(entry)
-            if listing is not None:
-                item, arguments = listing[0], listing[1]
-                window = (entry.number, *arguments, entry.since)
-                found.append(collect(item, self.runs, window, keys, low, high))
-        return Instances.concatenate(found)
-
-    def drop_closed(self, keys: np.ndarray, point: int) -> None:
-        (entry, *others) = self.windows
-        if others or entry.window.traits.gap is None:
-            return
-        keep = self._keep()[keys]
-        anchors = self._anchors(entry.number)
-        known = anchors[keys]
-        limits, some = (entry.window.gap, INFINITY, known), self.runs.arrays_of(keys)
-        run(rows.keep_bounded_sessions)(limits, point, len(keys), some, keep)
-        anchors[keys] = known
-        self._drop(keys, keep)
-
-    def needed(self, point: int) -> np.ndarray:
-        keep = self._keep()
-        where = (self.runs.keys, self.runs.arrays, keep)
-        if len(self.free.numbers):
-            least = np.array([min(self.free.needed_from(point), point)])
-            run(keep_from)(least, *where)
-        for entry in self.windows:
-            listing = self._calls(entry)
-            if listing is not None:
-                _, arguments, item = listing
-                limits = self._without_limits(entry, arguments)
-                run(item)(limits, point, *where)
-        return keep
-
-    def _without_limits(self, entry: WindowEntry, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        # Runs shorter than `min_rows` are kept as long as others: they may still grow.
-        return arguments[:1] if isinstance(entry.window, Threshold) else arguments
-
-    def _anchors(self, number: int) -> np.ndarray:
-        anchors = self.anchors.get(number, np.empty(0, np.int64))
-        more = len(self.runs.offset) - len(anchors)
-        if more:
-            # A window that is new to a key begins with the first row that is known.
-            anchors = np.append(anchors, self.runs.base[len(anchors) :])
-            self.anchors[number] = anchors
-        return anchors
-
-    def _calls(self, entry: WindowEntry) -> tuple[Any, tuple[Any, ...], Any] | None:
-        """The listing kernel of a window, its arguments, and the kernel that says what to keep."""
-        window: Window = entry.window
-        if isinstance(window, Session):
-            longest = INFINITY if window.max_length is None else window.max_length
-            limits = (window.gap, longest, self._anchors(entry.number))
-            return rows.list_bounded_sessions, limits, rows.keep_bounded_sessions
-        if isinstance(window, RowPeriodic):
-            return rows.list_row_windows, (window.length, window.every), rows.keep_row_windows
-        if isinstance(window, TimeEveryRows):
-            arguments = (window.length, window.every)
-            return rows.list_opened_by_rows, arguments, rows.keep_opened_by_rows
-        if isinstance(window, RowsEveryTime):
-            steps = (window.length, window.every, window.origin)
-            return rows.list_last_rows, steps, rows.keep_last_rows
-        if isinstance(window, Punctuated):
-            return rows.list_punctuated, (self.marks[entry.number],), rows.keep_punctuated
-        if isinstance(window, Threshold):
-            marked = (self.marks[entry.number], window.min_rows)
-            return rows.list_threshold, marked, rows.keep_threshold
-        return None
+    def _load_slices(self, node: Any, source: BlobReader, keys: int, since: int | None) -> None:
+        self.slices.load(node, keys, source, self.layout, since)

@@ -14,13 +14,16 @@ from slicewise.columns import Column
 from slicewise.limits import BEGINNING, INFINITY, REACH
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.buffer import Batch
-from slicewise.slicing.families.triggers import Instances, collect_free, keep_from, needed_from
+from slicewise.slicing.families.acceptance import Late, Verdict
+from slicewise.slicing.families.grid import collect_free, keep_from, needed_from
+from slicewise.slicing.families.instances import Instances
 from slicewise.slicing.groups.grid import GridGroup
 from slicewise.slicing.groups.group import SliceGroup
-from slicewise.slicing.ingest.late import Late, Verdict
 from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
 from slicewise.slicing.locate.by_row import slice_rows
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
+from slicewise.slicing.state.blob import BlobReader, BlobWriter
+from slicewise.slicing.state.checks import exactly, require
 from slicewise.slicing.store.runs import Runs, of_keys
 from slicewise.slicing.store.saving import Layout
 from slicewise.windows import Window
@@ -213,6 +216,22 @@ class MeasureGroup(GridGroup):
         least = run(needed_of_all)(self.free.arrays(), self.settled, self.runs.keys)
         run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep
+
+    def dump(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
+    ) -> dict[str, Any]:
+        node = super().dump(out, live, codes, point)
+        return {**node, "settled": out.put(of_keys(self.settled, live, BEGINNING))}
+
+    def load(self, node: Any, source: BlobReader, keys: int, since: int | None = None) -> None:
+        settled = source.get(node["settled"])
+        self.keep_as(settled.dtype, rows=node["arrival"] is not None)
+        super().load(node, source, keys, since)
+        self.admit()
+        exactly(settled, keys, "keys", self.settled.dtype)
+        known = settled[settled != BEGINNING]
+        require((np.abs(known) < self.reach).all(), "keys have come beyond all values")
+        self.settled[:keys] = settled
 
 
 @kernel

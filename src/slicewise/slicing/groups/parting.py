@@ -16,9 +16,10 @@ import numpy as np
 from slicewise.codegen.kernel import kernel, run
 from slicewise.limits import BEGINNING
 from slicewise.slicing.buffer import Batch
+from slicewise.slicing.families.acceptance import Verdict
 from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import RowGroup, SessionGroup, SliceGroup
-from slicewise.slicing.ingest.late import Verdict
+from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.locate.by_time import bounds_of
 
 if TYPE_CHECKING:
@@ -88,9 +89,7 @@ def _copy(old: SliceGroup, group: SliceGroup) -> None:
     """Give the slices of a slice group to another one."""
     runs = old.runs.copied()
     group.use(old.store.copied(runs))
-    if isinstance(old, RowGroup) and isinstance(group, RowGroup):
-        group.anchors = {n: old.anchors[n].copy() for n in old.anchors}
-        group.tie_order = old.tie_order.copied()
+    group.tie_order = old.tie_order.copied()
     if isinstance(old, SessionGroup) and isinstance(group, GridGroup):
         edges = group.edges
         bounds = (edges.none, edges.steps, edges.phases, edges.singles)

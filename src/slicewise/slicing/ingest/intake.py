@@ -15,11 +15,11 @@ from slicewise.errors import OrderError, WindowError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.names import missed_name
 from slicewise.slicing.buffer import Batch, events_of
+from slicewise.slicing.families.acceptance import Late
 from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.guard import Guard
 from slicewise.slicing.ingest.accepted import Accepted
 from slicewise.slicing.ingest.events import Columns, check_same_times, fitted
-from slicewise.slicing.ingest.late import Late
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.ingest.quarantine import Quarantine
 from slicewise.slicing.ingest.reach import limits_of, within
@@ -168,11 +168,15 @@ class Ingest:
     def _marks(
         self, columns: Columns, usable: np.ndarray | None
     ) -> tuple[dict[int, np.ndarray], np.ndarray | None]:
-        """The events that meet the conditions of windows; one that raises an error is unusable."""
+        """The marks of events for windows; an event that a condition raises an error for is bad."""
         marks: dict[int, np.ndarray] = {}
         events: np.ndarray | None = None
-        for entry in self.windows.facts.conditions:
-            when = entry.window.traits.condition
+        for entry in self.windows.facts.marking:
+            when, follows = entry.window.traits.condition, entry.window.traits.follows
+            if follows is not None:
+                marks[entry.number] = columns[follows].to_floats()
+                continue
+            assert when is not None
             if isinstance(when, str):
                 column = columns[when]
                 mark = column.values.astype(np.bool_)

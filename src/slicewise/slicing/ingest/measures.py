@@ -24,7 +24,7 @@ def check_window_columns(windows: Iterable[Window], type_of: Callable[[str], pa.
     import pyarrow as pa
 
     for window in windows:
-        axis, when = window.traits.axis, window.traits.condition
+        axis, when = window.traits.axis or window.traits.follows, window.traits.condition
         if axis is not None:
             kind = type_of(axis)
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or _unknown(kind)):

@@ -18,7 +18,7 @@ from slicewise.slicing.state.plain import pack, unpack
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MARKS = {ROW: np.int64}  # the numbers of rows, where others are conditions
+MARKS = {ROW: np.int64}  # the numbers of rows, where others are the marks of windows
 
 
 def put_batches(batches: Sequence[Batch], codes: np.ndarray, out: BlobWriter) -> Any:
@@ -45,25 +45,31 @@ def get_batches(
     source: BlobReader,
     types: Mapping[str, pa.DataType],
     keys: int,
-    conditions: Sequence[int],
+    marking: Mapping[int, Any],
     *,
     single: bool,
 ) -> list[Batch]:
     """The events, of so many keys, of one if `single`.
 
-    Columns of these types that they lack are null, and `conditions` of windows that came after them
-    are false.
+    Columns of these types that they lack are null, and marks of windows that came after them are
+    false or zero; `marking` has the type of the marks of each window.
     """
     found = []
     for node in nodes:
-        batch = _get(node, source, types, keys, single=single)
-        marks = {number: np.zeros(len(batch), np.bool_) for number in conditions}
+        batch = _get(node, source, types, keys, marking, single=single)
+        marks = {number: np.zeros(len(batch), kind) for number, kind in marking.items()}
         found.append(replace(batch, marks={**marks, **batch.marks}))
     return found
 
 
 def _get(
-    node: Any, source: BlobReader, types: Mapping[str, pa.DataType], keys: int, *, single: bool
+    node: Any,
+    source: BlobReader,
+    types: Mapping[str, pa.DataType],
+    keys: int,
+    marking: Mapping[int, Any],
+    *,
+    single: bool,
 ) -> Batch:
     times = source.get(node["times"])
     count = len(times)
@@ -76,6 +82,7 @@ def _get(
     known = {name: Column.from_arrow(table[name]) for name in table.column_names}
     for name, column in known.items():
         kind = types.get(name, column.type)
+        kind = "float" if kind == "halffloat" else kind  # which columns hold in single precision
         require(column.type == kind, f"the column {name!r} is {column.type} and {kind}")
     objects = None
     if node["objects"] is not None:
@@ -83,7 +90,8 @@ def _get(
         require(len(found) == count, "there are other events than those that wait")
         objects = np.fromiter(found, object, count)
     require(type(node["arrival"]) is int, "events came at no time")
-    marks = {int(n): exactly(source.get(m), count, "marks", MARKS.get(int(n), np.bool_))
+    kinds = {**marking, **MARKS}  # those of windows that are gone may be conditions
+    marks = {int(n): exactly(source.get(m), count, "marks", kinds.get(int(n), np.bool_))
              for n, m in node["marks"].items()}  # fmt: skip
     return Batch(
         times,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from slicewise.arrays.keys import Keys
-    from slicewise.slicing.families.user_rows import UserRows
+    from slicewise.slicing.families.user import UserRows
     from slicewise.slicing.groups.group import SliceGroup
     from slicewise.slicing.store.runs import Runs
     from slicewise.slicing.store.saving import Layout
@@ -207,11 +207,9 @@ def check_seen(group: SliceGroup, seen: np.ndarray, count: int, keys: int) -> No
     require(bool((runs.start[last] < seen[some]).all()), "slices have more rows than were seen")
 
 
-def check_anchors(group: SliceGroup, anchors: np.ndarray, keys: int) -> None:
-    """Refuse positions of rows that are not there."""
-    runs = group.runs
-    high = runs.base[:keys] + runs.size[:keys]
-    good = (anchors >= 0) & (anchors <= high)
+def check_anchors(anchors: np.ndarray, rows: np.ndarray) -> None:
+    """Refuse positions beyond the number of rows that a key has had."""
+    good = (anchors >= 0) & (anchors <= rows)
     require(bool(good.all()), "sessions begin at rows that are not there")
 
 

@@ -15,7 +15,6 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from slicewise import windows as kinds
 from slicewise.aggregates.base import Aggregate
 from slicewise.errors import SnapshotError
 from slicewise.slicing.state.blob import loaded, path_of
@@ -56,8 +55,9 @@ def window_of(described: Described, *, trusted: bool = False) -> Window:
 
 
 def _built_in_windows() -> dict[str, Any]:
-    found = [cls for cls in vars(kinds).values() if isinstance(cls, type)]
-    return {cls.__name__: cls for cls in found if dataclasses.is_dataclass(cls)}
+    from slicewise.slicing.families.registry import FAMILY_OF_KIND
+
+    return {cls.__name__: cls for cls in FAMILY_OF_KIND}
 
 
 def aggregate_described(aggregate: Aggregate) -> Described:

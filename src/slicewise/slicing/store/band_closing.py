@@ -23,7 +23,7 @@ from slicewise.columns import Column
 from slicewise.limits import INSTANCES_OF_A_CALL
 
 if TYPE_CHECKING:
-    from slicewise.slicing.families.triggers import Instances
+    from slicewise.slicing.families.instances import Instances
     from slicewise.slicing.store.time_major import TimeMajorStore
 
 

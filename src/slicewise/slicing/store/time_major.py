@@ -40,7 +40,7 @@ from slicewise.slicing.store.saving import ROWS, Layout, get_states
 from slicewise.slicing.store.states import add_apart, add_events, fill_identity
 
 if TYPE_CHECKING:
-    from slicewise.slicing.families.triggers import Instances
+    from slicewise.slicing.families.instances import Instances
 
 Range = tuple[int, int]
 

@@ -1,7 +1,8 @@
 """The eager aggregate store: a tree over the slices of each key.
 
-Each key has a complete binary tree in the layout of a heap (FlatFAT, VLDB 2015, Section 4) whose
-leaves are a circular buffer of its slices, so that slices leave at the old end without a change. A
+Each key has a tree of FlatFAT (VLDB 2015, Section 4), whose leaves are a circular buffer of its
+slices, so that slices leave at the old end without a change. Nodes are made and windows read by the
+kernels of `mergers.flatfat`; the trees of all keys lie one after the other in the same arrays. A
 batch tells the least measure it has touched of each key; the next query renews the leaves from
 there on and the nodes above them, level by level and each node once. A window is then the combine
 of at most 2 log n nodes, however many slices it has.
@@ -16,9 +17,12 @@ import numpy as np
 from slicewise.aggregates.base import States
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
-from slicewise.codegen.prelude import combine, identity, load, store
+from slicewise.codegen.prelude import load, store
+from slicewise.codegen.tally import tallied
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import identity_states
+from slicewise.mergers.dyadic import span
+from slicewise.mergers.flatfat import FlatFAT, renew_above
 from slicewise.slicing.store.runs import Runs
 
 SMALLEST = 8  # leaves of a tree
@@ -74,7 +78,7 @@ class Tree:
             self.states = {}
             self.spoil()
         first = runs.offset + runs.size
-        run(first_touched)(self.touched, keys, (runs.offset, runs.size), runs.start, first)
+        run(first_touched)(self.touched, keys, runs.arrays, first)
         self.touched[:] = INFINITY
         return first
 
@@ -84,20 +88,20 @@ class Tree:
             fresh = self.states[number] = algebra.new(self.nodes)
             identity_states.specialise(algebra)(fresh, self.nodes)
             first = self.runs.offset
-        index = (self.runs.offset, self.runs.size, self.runs.base)
-        T = self.states[number]
-        where = (self.root, self.leaves, self.runs.keys)
-        return int(renew_trees.specialise(algebra)(S, self.runs.slot, first, index, *where, T))
+        p, T = np.zeros(FlatFAT.cursors + 1, np.int64), self.states[number]
+        given = (p, S, first, self.runs.keys, self.runs.arrays, (self.root, self.leaves), T)
+        tallied(renew_trees).specialise(algebra)(*given)
+        return int(p[-1])
 
     def ask(
         self, number: int, algebra: Any, keys: np.ndarray, left: np.ndarray, right: np.ndarray
     ) -> tuple[States, int]:
         """The states over ranges of places of these keys, and the combines that took."""
         out: States = algebra.new(len(left))
-        index = (self.runs.offset, self.runs.base)
-        asked = (keys, left, right, self.root, self.leaves)
-        combines = ask_trees.specialise(algebra)(*asked, index, self.states[number], out)
-        return out, int(combines)
+        p, T = np.zeros(1, np.int64), self.states[number]
+        given = (p, keys, left, right, self.runs.arrays, (self.root, self.leaves), T, out)
+        tallied(ask_trees).specialise(algebra)(*given)
+        return out, int(p[-1])
 
 
 @kernel
@@ -108,9 +112,9 @@ def least_of_each(at: Any, keys: Any, touched: Any) -> None:
 
 
 @kernel
-def first_touched(touched: Any, keys: int, index: Any, start: Any, first: Any) -> None:
+def first_touched(touched: Any, keys: int, runs: Any, first: Any) -> None:
     """The first place of each run that may have changed: sessions may grow and fuse backwards."""
-    offset, size = index
+    offset, size, start = runs.offset, runs.size, runs.start
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
         if touched[code] < INFINITY:
@@ -118,64 +122,29 @@ def first_touched(touched: Any, keys: int, index: Any, start: Any, first: Any) -
 
 
 @kernel
-def renew_trees(
-    S: Any, slot: Any, first: Any, index: Any, root: Any, leaves: Any, keys: int, T: Any
-) -> int:
-    offset, size, base = index
-    combines = 0
+def renew_trees(p: Any, S: Any, first: Any, keys: int, runs: Any, trees: Any, T: Any) -> None:
+    """Copy the slices from `first` on to the leaves of their trees, and renew the nodes above."""
+    offset, size, base, slot = runs.offset, runs.size, runs.base, runs.slot
+    root, leaves = trees
     for code in range(keys):
         a, n = offset[code], size[code]
         if first[code] >= a + n:
             continue
-        origin, width = root[code], leaves[code]
         # Leaves as numbers that grow for ever; the tree holds each at its remainder.
-        low, high = first[code] - a + base[code], n + base[code]
-        for leaf in range(low, high):
-            store(T, origin + width + leaf % width, load(S, slot[a + leaf - base[code]]))
-        while width > 1:
-            width //= 2
-            low, high = low // 2, (high - 1) // 2 + 1
-            for number in range(low, min(high, low + width)):
-                node = width + number % width
-                store(
-                    T,
-                    origin + node,
-                    combine(load(T, origin + 2 * node), load(T, origin + 2 * node + 1)),
-                )
-                combines += 1
-    return combines
+        p[0], p[1], p[2] = base[code], base[code] + n, leaves[code] - 1
+        low, behind = first[code] - a + base[code], root[code] + leaves[code]
+        for leaf in range(low, p[1]):
+            store(T, behind + (leaf & p[2]), load(S, slot[a + leaf - base[code]]))
+        renew_above(p, T, root[code], low, p[1])
 
 
 @kernel
 def ask_trees(
-    keys: Any, left: Any, right: Any, root: Any, leaves: Any, index: Any, T: Any, out: Any
-) -> int:
-    offset, base = index
-    combines = 0
+    p: Any, keys: Any, left: Any, right: Any, runs: Any, trees: Any, T: Any, out: Any
+) -> None:
+    """The states over ranges of places, each of a key."""
+    root, leaves = trees
     for q in range(left.shape[0]):
         code = keys[q]
-        origin, width = root[code], leaves[code]
-        shift = base[code] - offset[code]
-        begin, end = left[q] + shift, right[q] + shift
-        state = identity()
-        while begin < end:
-            # The part before the buffer's end, and then the part after it.
-            low = begin % width
-            part = min(end - begin, width - low)
-            begin += part
-            low, high = low + width, low + part + width
-            behind = identity()
-            while low < high:
-                if low & 1:
-                    state = combine(state, load(T, origin + low))
-                    combines += 1
-                    low += 1
-                if high & 1:
-                    high -= 1
-                    behind = combine(load(T, origin + high), behind)
-                    combines += 1
-                low >>= 1
-                high >>= 1
-            state = combine(state, behind)
-        store(out, q, state)
-    return combines
+        shift = runs.base[code] - runs.offset[code]
+        store(out, q, span(p, T, root[code], leaves[code], left[q] + shift, right[q] + shift))

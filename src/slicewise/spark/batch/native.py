@@ -56,7 +56,7 @@ def fields(
 
 
 def computes(components: Sequence[Component], types: dict[str, pa.DataType]) -> bool:
-    """Whether Spark can make the states of all these components."""
+    """Tells if Spark can make the states of all these components."""
     return all(fields(component, types) is not None for component in components)
 
 
@@ -88,7 +88,7 @@ def result(bound: Bound, kept: Sequence[Component]) -> Column | None:
 
 
 def few_edges(windows: Sequence[Window]) -> bool:
-    """Whether the edges of these windows make a short expression."""
+    """Tells if the edges of these windows make a short expression."""
     edges = Edges(windows)
     return len(edges.steps) + len(edges.singles) <= tuning.active().native_progressions
 

@@ -50,7 +50,7 @@ class RollOrdered:
 
     @property
     def place(self) -> str:
-        """What the column with the places of cut rows is called beside those of the user."""
+        """The name of the column with the places of cut rows, beside those of the user."""
         return unused(PLACE, self.query.types)
 
     @in_worker

@@ -18,7 +18,7 @@ import numpy as np
 from slicewise import tuning
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
-from slicewise.slicing.families.triggers import PERIODIC, FreeWindows, bounds_at, first_after
+from slicewise.slicing.families.grid import PERIODIC, FreeWindows, bounds_at, first_after
 from slicewise.slicing.store.runs import Runs
 from slicewise.spark.frames import col, fit
 from slicewise.windows import Window
@@ -129,7 +129,7 @@ def list_series(
 
 
 def pay(windows: Sequence[Window], schema: StructType, results: Sequence[str]) -> bool:
-    """Whether series serve, and cost less than rows."""
+    """Tells if series serve, and cost less than rows."""
     from pyspark.sql.types import LongType, NumericType, TimestampType
 
     overlaps = [w.traits.overlap for w in windows if w.as_periodic() is not None]

@@ -20,7 +20,8 @@ from slicewise import tuning
 from slicewise.aggregates.base import Bound, Component, place_of, share
 from slicewise.arrays.grouping import encode
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.families.triggers import FreeWindows, collect_free
+from slicewise.slicing.families.family import WindowEntry
+from slicewise.slicing.families.grid import FreeWindows, collect_free
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
@@ -132,7 +133,7 @@ class Merging:
             own = names[place]
             self.columns.append(own if fields is None else [own[n] for n in fields])
         windows = task.query.windows
-        self.free = FreeWindows.of([(k, w, BEGINNING) for k, w in enumerate(windows)], "i8")  # type: ignore[misc]  # only these come here
+        self.free = FreeWindows.of([WindowEntry(k, w) for k, w in enumerate(windows)], "i8")
         self.reach = max(int(window.length) for window in windows)  # type: ignore[attr-defined]
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -178,7 +179,7 @@ class Merging:
         return slices
 
     def answers(self, slices: Slices, low: int, high: int) -> Iterator[dict[str, Any]]:
-        """What closes: everything of keys that are complete, up to `high` of the last one.
+        """Instances that close: all of keys that are complete, up to `high` of the last one.
 
         It is made in parts of about `most` rows: sparse slices can be in very many instances.
         """
@@ -225,7 +226,7 @@ class Merging:
     def _series(
         self, slices: Slices, part: slice, low: np.ndarray, high: np.ndarray
     ) -> Iterator[dict[str, Any]]:
-        """The same instances in series, of which each is a row."""
+        """The instances of some keys in series, of which each is a row."""
         import pyarrow as pa
 
         keys = np.arange(part.start, part.stop)

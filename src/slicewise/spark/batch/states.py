@@ -26,7 +26,7 @@ PART = "__part"  # orders the states of one slice, where there is more than one
 
 
 def key_names(by: Sequence[str]) -> list[str]:
-    """What key columns are called beside states."""
+    """The names of key columns beside states."""
     return [f"key_{n}" for n in range(len(by))]
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from slicewise import tuning
 from slicewise.aggregates.base import Component, share
 from slicewise.slicing.ingest.reach import reach_of
-from slicewise.spark.asked import AskedWindows
+from slicewise.spark.asked import AskedWindows, definitions
 from slicewise.spark.batch import native, series
 from slicewise.spark.batch.ordered import FeedOrdered
 from slicewise.spark.batch.slices import CombineSlices, MergeSlices
@@ -81,7 +81,7 @@ class Windowed(AskedWindows):
 
     @property
     def apart(self) -> bool:
-        """Whether each window instance is one slice."""
+        """Tells if each window instance is one slice."""
         if len(self.query.windows) > 1:
             return False
         (window,) = self.query.windows
@@ -114,7 +114,7 @@ class Windowed(AskedWindows):
 
     @cached_property
     def travelling(self) -> StructType:
-        """The same schema with names of ours: columns find their own names again at the end."""
+        """The schema with names of ours: columns find their own names again at the end."""
         from pyspark.sql.types import StructField, StructType
 
         results = [f"value_{n}" for n in range(len(self.query.aggs))]
@@ -216,6 +216,6 @@ def windowed(
     options: StreamOptions,
 ) -> Any:
     """The aggregates of every window instance of every key; see `sw.windowed`."""
-    asked = Windowed.of(frame, by, time, windows, aggs, order, unit)
+    asked = Windowed.of(frame, definitions(by, time, windows, aggs, unit), order)
     options.checked(asked.query.measure)
     return asked.run()

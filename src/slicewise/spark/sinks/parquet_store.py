@@ -142,7 +142,7 @@ class ParquetUpsert:
         return stored.select(*(col(field.name) for field in schema))
 
     def _newest(self) -> dict[str, Any] | None:
-        """What the newest version says of itself, or `None` before the first one."""
+        """The description of the newest version, or `None` before the first one."""
         while True:
             versions = [*self.folder.glob(f"version-*/{ABOUT}")]
             newest = max(versions, key=lambda path: number_of(path.parent), default=None)

@@ -202,7 +202,7 @@ class SqlUpsert(ABC):
 
     @abstractmethod
     def exists(self, cursor: Any, name: str) -> bool:
-        """Whether there is a table or view of this name."""
+        """Tells if there is a table or view of this name."""
 
     @abstractmethod
     def check_names(self, names: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def family(kind: pa.DataType) -> str:
-    """What kind of SQL type holds values of an Arrow type; lists, structs and maps are text."""
+    """The kind of SQL type that holds values of an Arrow type; lists, structs and maps are text."""
     import pyarrow as pa
 
     types = pa.types

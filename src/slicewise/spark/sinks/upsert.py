@@ -79,7 +79,13 @@ def upsert(
         )
     from slicewise.spark.sinks.parquet_store import ParquetUpsert
 
-    folder = Path(local_path(found["rest"], windows=os.name == "nt") if found else text)
+    path = local_path(found["rest"], windows=os.name == "nt") if found else text
+    return ParquetUpsert(checked_folder(path, text), keys)
+
+
+def checked_folder(path: str, text: str) -> Path:
+    """The absolute path of a folder, given as `text`; refuses one that Spark cannot read."""
+    folder = Path(path)
     if folder.drive.startswith("\\\\"):
         raise TargetError(
             "Spark takes no path of a network share on Windows. Map the share to a letter, and "
@@ -91,7 +97,7 @@ def upsert(
             "Spark reads no folder with a colon and one of `[ ] { } ? *` in its path; given: "
             f"{str(folder)!r}. Choose another name."
         )
-    return ParquetUpsert(folder, keys)
+    return folder
 
 
 def local_path(rest: str, *, windows: bool) -> str:

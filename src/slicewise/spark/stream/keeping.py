@@ -54,7 +54,7 @@ MADE = ", ".join(["kind tinyint, made binary", *(f"{f.name} bigint" for f in fie
 
 
 class Kept(ABC):
-    """What is known of the keys of a bucket, in the middle of a micro-batch."""
+    """The state of the keys of a bucket, in the middle of a micro-batch."""
 
     @abstractmethod
     def take(self, events: pa.Table) -> None:
@@ -87,15 +87,15 @@ class Keeper(ABC):
 
     @abstractmethod
     def fresh(self) -> Kept:
-        """What is known before the first event."""
+        """The state of a bucket before the first event."""
 
     @abstractmethod
     def resumed(self, snapshot: bytes) -> Kept:
-        """What is known after a snapshot; refuses one that cannot be gone on from."""
+        """The state after a snapshot; refuses one that cannot be gone on from."""
 
     @abstractmethod
     def is_about(self, error: Exception, events: pa.Table) -> bool:
-        """Whether some of the events are to blame for an error, so that others can go on."""
+        """Tells if some of the events are to blame for an error, so that others can go on."""
 
 
 @dataclass(frozen=True)

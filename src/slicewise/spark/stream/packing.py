@@ -50,7 +50,7 @@ class Buckets:
         return labels_for(self.count or partitions, partitions)
 
     def about(self) -> dict[str, int | None]:
-        """What a checkpoint says of them, asked in a task; other labels would be other buckets."""
+        """The entries of a checkpoint about them, asked in a task: they fix the labels."""
         partitions = state_partitions(self.partitions)
         count = self.count or partitions
         return {

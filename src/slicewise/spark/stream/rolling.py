@@ -224,7 +224,7 @@ class TrailingKept(Kept):
         ]
 
     def _rolled_apart(self, used: pa.Table) -> list[Any]:
-        """The same key by key; those on whose events an aggregate raises an error have nulls."""
+        """The results key by key; where an aggregate raises an error they are null."""
         import pyarrow as pa
 
         codes, count = encode([used.column(name) for name in self.keeper.query.by])
@@ -298,7 +298,7 @@ class TrailingKept(Kept):
 
 
 def restored(blob: bytes, schema: pa.Schema, about: dict[str, Any], aggs: Any) -> Kept:
-    """What a bucket keeps, made from its snapshot alone; aggregates of one's own may be given."""
+    """The state of a bucket from its snapshot alone; aggregates of one's own may be given."""
     source = BlobReader(blob)
     header = source.header
     found = chosen(

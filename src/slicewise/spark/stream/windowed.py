@@ -10,7 +10,7 @@ from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.slicing.ingest.reach import Reach, reach_of
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.state.resume import resume
-from slicewise.spark.asked import AskedWindows
+from slicewise.spark.asked import AskedWindows, definitions
 from slicewise.spark.blame import is_about_events
 from slicewise.spark.frames import arrow_schema, fitted
 from slicewise.spark.options import StreamOptions
@@ -130,7 +130,8 @@ def windowed_stream(
     options: StreamOptions,
 ) -> Any:
     """The windows of a stream; see `sw.windowed`."""
-    asked = AskedWindows.of(frame, by, time, windows, aggs, order, unit, options)
+    taken = definitions(by, time, windows, aggs, unit, options)
+    asked = AskedWindows.of(frame, taken, order)
     settings = options.checked(asked.query.measure).behind(asked.frame.schema[time])
     emit = options.emission
     rows = emitted(asked.schema, emit)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 import slicewise as sw
 from slicewise.testing import Emitted
-from tests.spark.support import SCHEMA, Row, plain
+from tests.support.spark import SCHEMA, Row, plain
 
 TYPES = pa.schema(
     [

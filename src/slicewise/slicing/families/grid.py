@@ -1,14 +1,12 @@
-"""The window manager's arithmetic: which window instances the slices of a key make up.
+"""The grid family: context-free windows, all of which one kernel lists.
 
-Every function lists instances as (window, key, start, end, left, right, close), where
-`[left, right)` are places in the runs, and only those whose close point lies in `(low, high]`.
-The close point of an instance is the least watermark at which it is complete. Instances without
-an event are never looked at: the loops go from slice to slice.
+Their edges are known without any event and are the same for all keys, so that a thousand windows
+are listed in one pass over the slices of each key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,51 +17,13 @@ from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
 from slicewise.errors import WindowError
 from slicewise.limits import INSTANCES_OF_A_CALL
+from slicewise.slicing.families.acceptance import Late, Verdict, too_late
+from slicewise.slicing.families.family import Family, WindowEntry
+from slicewise.slicing.families.instances import Instances, collect, note
 from slicewise.slicing.store.runs import Runs
-from slicewise.windows import Cumulate, Fixed, Periodic
+from slicewise.windows import Cumulate, Fixed, Periodic, Window
 
 PERIODIC, CUMULATE, FIXED = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Instances:
-    """Window instances, one array per property."""
-
-    window: np.ndarray
-    key: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    close: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.window)
-
-    @staticmethod
-    def concatenate(parts: Sequence[Instances]) -> Instances:
-        if len(parts) == 1:
-            return parts[0]
-        names = Instances.__slots__
-        return Instances(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
-
-    def take(self, rows: np.ndarray) -> Instances:
-        return Instances(*(getattr(self, name)[rows] for name in self.__slots__))
-
-
-def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
-    """Run a listing kernel with room enough for what it finds: some more than the last time."""
-    room = runs.listed + runs.listed // 4 + 256
-    kind = runs.start.dtype
-    while True:
-        whole = [np.empty(room, np.int64) for _ in range(4)]
-        bounds = [np.empty(room, kind) for _ in range(3)]
-        out = (whole[0], whole[1], bounds[0], bounds[1], whole[2], whole[3], bounds[2])
-        found = run(item)(*arguments, runs.arrays, out)
-        runs.listed = found
-        if found <= room:
-            return Instances(*(array[:found] for array in out))
-        room = found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,22 +38,16 @@ class FreeWindows:
     since: np.ndarray
 
     @staticmethod
-    def of(
-        windows: Sequence[tuple[int, Periodic | Cumulate | Fixed, Any]], dtype: str
-    ) -> FreeWindows:
-        kinds = [
-            FIXED if isinstance(w, Fixed) else CUMULATE if isinstance(w, Cumulate) else PERIODIC
-            for _, w, _ in windows
-        ]
-        origins = [w.start if isinstance(w, Fixed) else w.origin for _, w, _ in windows]
-        everys = [1 if isinstance(w, Fixed) else w.every for _, w, _ in windows]
+    def of(entries: Sequence[WindowEntry], dtype: str) -> FreeWindows:
+        rules = [_rule(entry.window) for entry in entries]
+        kinds, origins, everys, lengths = zip(*rules, strict=True) if rules else ((),) * 4
         return FreeWindows(
-            np.array([number for number, _, _ in windows], np.int64),
+            np.array([entry.number for entry in entries], np.int64),
             np.array(kinds, np.int64),
             np.array(origins, dtype),
             np.array(everys, dtype),
-            np.array([w.length for _, w, _ in windows], dtype),
-            np.array([since for _, _, since in windows], dtype),
+            np.array(lengths, dtype),
+            np.array([entry.since for entry in entries], dtype),
         )
 
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -111,16 +65,41 @@ class FreeWindows:
         return run(needed_from)(self.arrays(), point)
 
 
-@kernel
-def note(out: Any, count: int, w: int, code: int, bounds: Any, places: Any, close: Any) -> None:
-    """Write one instance, with its bounds and the places of its slices, if there is room."""
-    window, key, begins, ends, left, right, closes = out
-    if count < window.shape[0]:
-        window[count] = w
-        key[count] = code
-        begins[count], ends[count] = bounds
-        left[count], right[count] = places
-        closes[count] = close
+def _rule(window: Window) -> tuple[int, Any, Any, Any]:
+    """The kind, origin, step and length of a window, as the kernels know them."""
+    match window:
+        case Fixed():
+            return FIXED, window.start, 1, window.length
+        case Cumulate():
+            return CUMULATE, window.origin, window.every, window.length
+        case Periodic():
+            return PERIODIC, window.origin, window.every, window.length
+    raise AssertionError(f"{window!r} is in no grid")
+
+
+class GridFamily(Family):
+    """Context-free windows over the measure by which slices are cut."""
+
+    kinds = (Periodic, Cumulate, Fixed)
+
+    def set_windows(self, windows: Sequence[WindowEntry]) -> None:
+        super().set_windows(windows)
+        self.free = FreeWindows.of(windows, self.group.dtype)
+
+    def instances(self, keys: np.ndarray, low: int, high: int) -> Iterator[Instances]:
+        yield collect_free(self.group.runs, self.free, keys, np.array([low]), np.array([high]))
+
+    def keep(self, point: int, keep: np.ndarray) -> None:
+        least = np.array([self.free.needed_from(point)])
+        run(keep_from)(least, self.group.runs.keys, self.group.runs.arrays, keep)
+
+    def verdict(self, entry: WindowEntry, late: Late) -> Verdict:
+        # An instance takes events as long as the horizon has not passed its end.
+        ends = entry.window.ends_at(late.times, entry.since)
+        if ends is None:
+            return too_late(late, entry.since)
+        least, greatest = ends
+        return Verdict(greatest > late.horizon, least <= late.horizon)
 
 
 @kernel
@@ -307,46 +286,6 @@ def count_free(windows: Any, keys: Any, low: Any, high: Any, runs: Any, counts: 
                 if last > begin:
                     counts[w] += (last - begin) / everys[w]
                     counted = last
-
-
-@kernel
-def list_sessions(windows: Any, keys: Any, low: int, high: int, runs: Any, out: Any) -> int:
-    """Sessions of every gap, made of the slices of the smallest one."""
-    numbers, gaps, since = windows
-    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
-    count = 0
-    for w in range(numbers.shape[0]):
-        gap = gaps[w]
-        for code in keys:
-            z = offset[code] + size[code]
-            l = offset[code]
-            while l < z:
-                r = l + 1
-                while r < z and first[slot[r]] - last[slot[r - 1]] <= gap:
-                    r += 1
-                end = last[slot[r - 1]] + gap
-                if low < end + 1 <= high and first[slot[l]] >= since[w]:
-                    note(out, count, numbers[w], code, (first[slot[l]], end), (l, r), end + 1)
-                    count += 1
-                l = r
-    return count
-
-
-@kernel
-def keep_sessions(gap: int, point: int, keys: int, runs: Any, keep: Any) -> None:
-    """The first place of each run that a session not complete at `point` can need."""
-    offset, size, slot, first, last = runs.offset, runs.size, runs.slot, runs.first, runs.last
-    for code in range(keys):
-        z = offset[code] + size[code]
-        l = offset[code]
-        while l < z:
-            r = l + 1
-            while r < z and first[slot[r]] - last[slot[r - 1]] <= gap:
-                r += 1
-            if last[slot[r - 1]] + gap + 1 > point:
-                break
-            l = r
-        keep[code] = min(keep[code], l)
 
 
 @kernel

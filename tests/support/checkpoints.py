@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import slicewise as sw
-from tests.spark.streaming import Source, disordered, drained, run
-from tests.spark.support import Row, events
+from tests.support.spark import Row, events
+from tests.support.streaming import Source, disordered, drained, run
 
 PARTITIONS = 2
 # Checkpoints say where the files of a stream are; those that are kept say `EVENTS`.
