@@ -331,7 +331,8 @@ class SliceGroup(ABC):
     ) -> dict[str, Any]:
         """Write the slices of the `live` keys, of which `codes` has the new codes.
 
-        Slices of which every instance is complete at `point` are left out. Returns the node of a snapshot that finds them again; the group stays as it is.
+        Slices of which every instance is complete at `point` are left out. Returns the node of a
+        snapshot that finds the others again; the group stays as it is.
         """
         keep = self.first_needed(point)
         node = {
