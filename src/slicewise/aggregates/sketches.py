@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from slicewise.aggregates.base import (
@@ -123,6 +123,8 @@ class ApproxQuantile(Aggregate):
     commutative = True
     takes = ("numbers",)
 
+    example = MappingProxyType({"q": 0.9})
+
     def __init__(
         self, column: str | float | None = None, q: float | None = None, *, k: int = 200
     ) -> None:
@@ -192,7 +194,7 @@ class ApproxQuantile(Aggregate):
 
 
 def is_few(state: Any) -> bool:
-    """Whether a state of `approx_quantile` still has the values themselves."""
+    """Return whether a state of `approx_quantile` still has the values themselves."""
     return isinstance(state, tuple) and not isinstance(state[0], bytes)
 
 

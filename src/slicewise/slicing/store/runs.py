@@ -55,8 +55,12 @@ class Runs:
     """The runs of all keys and the slots of their slices.
 
     `offset`, `size` and `room` describe the run of each key, `base` counts what was evicted from
-    its front. A place has `start` and `stop`, the bounds of its slice in the slicing measure, and
-    its `slot`. A slot has the first and last event time, the number of rows, and the arrival
+    its front. A place has `start`, by which a run is sorted and searched, `stop` and its `slot`.
+    Slices of windows whose edges are known reach from the edge `start` to before the edge `stop`;
+    where events cut them too, `start` is that of the first event. Those of sessions reach from
+    their first event, `start`, to their last one, `stop` (the slot knows both as well). A row that
+    is a slice has its own measure as `start`, and slices of counted rows the position of their
+    first row. A slot has the first and last event time, the number of rows, and the arrival
     number of its oldest event.
     """
 
