@@ -158,7 +158,7 @@ class SliceManager:
         return usable
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
-        """What each window, by its number, makes of late events.
+        """The verdict of each window, by its number, on late events.
 
         If some windows that share slices take them and others do not, they have their own from
         here on.
