@@ -162,7 +162,7 @@ def _readable(value: pa.Scalar) -> Any:
 
 
 def has_text(kind: pa.DataType) -> bool:
-    """Whether there is text in values of a type, at any depth."""
+    """Return whether values of a type hold text, at any depth."""
     import pyarrow as pa
 
     types = pa.types

@@ -104,7 +104,7 @@ def result_rows(layout: Layout, column: Callable[[str], pa.Array | pa.ChunkedArr
 def hands_out_late(
     names: Sequence[Any], column: Callable[[str], pa.Array | pa.ChunkedArray]
 ) -> bool:
-    """Whether `late` is the column of dropped events, and no key or aggregate of that name."""
+    """Return whether `late` is the column of dropped events, not a key or aggregate."""
     import pyarrow as pa
 
     if "window" not in names or LATE not in names[list(names).index("window") :]:

@@ -143,7 +143,7 @@ def span(given: Any) -> Span:
 
 
 def is_nothing(given: Any) -> bool:
-    """Whether a length is that of nothing, which a watermark or a lateness may have.
+    """Return whether a length is that of nothing, which a watermark or a lateness may have.
 
     >>> is_nothing("0s"), is_nothing(0), is_nothing("1s")
     (True, True, False)

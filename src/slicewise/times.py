@@ -119,7 +119,7 @@ class Measure:
 
     @property
     def moments(self) -> bool | None:
-        """Whether the column holds moments and not plain numbers; `None` if that is not known."""
+        """Return whether the column holds moments, not plain numbers; `None` if unknown."""
         import pyarrow as pa
 
         return None if self.holds is None else bool(pa.types.is_temporal(self.holds))
@@ -173,7 +173,7 @@ def parsed(column: Column, name: str, *, fine: bool = False) -> Parsed:
     """Times in microseconds, or in the column's own unit for plain numbers, and which are usable.
 
     Null, NaN, fractions of plain numbers and times from 2**61 on are not. With `fine`, nanoseconds
-    stay nanoseconds.
+    stay nanoseconds, and all that fits 64 bits is usable.
     """
     import pyarrow as pa
 
@@ -201,10 +201,11 @@ def parsed(column: Column, name: str, *, fine: bool = False) -> Parsed:
     per_microsecond = divide if fine else 1
     if not len(values):
         return Parsed(np.empty(0, np.int64), None, 0, 0, per_microsecond=per_microsecond)
-    reach = REACH * divide // multiply
+    reach = (GREATEST + 1 if fine else REACH) * divide // multiply
     low, high, ordered = bounds_of_times(values)
-    if low <= -reach or high >= reach:
-        inside = (values > -reach) & (values < reach)
+    least = -reach if fine else 1 - reach
+    if low < least or high >= reach:
+        inside = (values >= least) & (values < reach)
         valid = inside if valid is None else valid & inside
         values = np.where(inside, values, 0)
     times = values.astype(np.int64, copy=False)
@@ -242,7 +243,7 @@ def look_over(values: Any) -> Any:
 
 
 def never_falls(values: np.ndarray) -> bool:
-    """Whether each value is at least the one before."""
+    """Return whether each value is at least the one before."""
     return bool((values[1:] >= values[:-1]).all())
 
 

@@ -335,7 +335,7 @@ def explain(
     aggs: Any,
     unit: str | None = None,
 ) -> str:
-    """What `sw.windowed` (given `windows`) or `sw.rolling` (given `over`) would do, in words.
+    """Explain in words what `sw.windowed` (with `windows`) or `sw.rolling` (with `over`) would do.
 
     For a Spark DataFrame it says what runs where: what Spark computes, what crosses to Python,
     and which aggregates are compiled. No job is started.

@@ -248,3 +248,21 @@ def test_pandas_gives_the_same_on_sorted_rows_without_ties(
             mine = found.loc[part.index, f"x_{name}_{seconds}s"].to_numpy()
             theirs = getattr(rolled, name)().to_numpy()
             np.testing.assert_allclose(mine, theirs, atol=1e-4)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), min_size=1, max_size=60),
+    st.integers(1, 9),
+)
+def test_rows_that_are_sorted_in_pieces_are_in_the_same_order(
+    rows: list[tuple[int, int]], most: int
+) -> None:
+    codes, times = (np.array(column) for column in zip(*rows, strict=True))
+    with tuned(rows_sorted=most):
+        found = group(codes, 4, times)
+        order = np.arange(len(rows)) if found.order is None else found.order
+        places = np.arange(len(rows)) if found.places is None else found.places
+    assert order.tolist() == np.lexsort((times, codes)).tolist()
+    assert places.tolist() == np.argsort(order).tolist()
+    assert found.times.tolist() == times[order].tolist()
+    assert found.ties == (len(set(rows)) < len(rows))

@@ -1,10 +1,10 @@
 """Snapshots changed at random behind a right checksum: none may crash or hang the process.
 
-`python -m tests.support.fuzz BEGIN END` tries the mutations of these numbers and prints what went
-wrong. The work is done in a child, so that its death is seen; it then goes on with the next number.
-A mutation is good if `restore` raises `SnapshotError`, or gives an operator that takes events, a
-watermark and a snapshot, or refuses them with an error of Slicewise. Numbers that were changed give
-other numbers.
+`python -m tests.support.fuzz BEGIN END [NAME]` tries the mutations of these numbers and prints what
+went wrong, of all cases or of those whose names begin with NAME. The work is done in a child, so
+that its death is seen; it then goes on with the next number. A mutation is good if `restore` raises
+`SnapshotError`, or gives an operator that takes events, a watermark and a snapshot, or refuses them
+with an error of Slicewise. Numbers that were changed give other numbers.
 """
 
 from __future__ import annotations
@@ -142,13 +142,15 @@ def tried(blob: bytes, case: Case) -> str:
     return ""
 
 
-def work(begin: int, end: int) -> None:
+def work(begin: int, end: int, named: str = "") -> None:
     """Try mutations, in a child: says which number is tried, and what was wrong with it."""
     import resource
 
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    known = [(name, case, case.operator().snapshot()) for name, case in cases()]
+    known = [
+        (name, case, case.operator().snapshot()) for name, case in cases() if name.startswith(named)
+    ]
     for number in range(begin, end):
         name, case, blob = known[number % len(known)]
         print("try", number, name, flush=True)
@@ -160,10 +162,18 @@ def work(begin: int, end: int) -> None:
     print("done", flush=True)
 
 
-def failures(begin: int, end: int) -> Iterator[str]:
+def failures(begin: int, end: int, named: str = "") -> Iterator[str]:
     """What went wrong with the mutations of these numbers."""
     while begin < end:
-        command = [sys.executable, "-m", "tests.support.fuzz", "--work", str(begin), str(end)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.fuzz",
+            "--work",
+            str(begin),
+            str(end),
+            named,
+        ]
         root = Path(__file__).parents[2]
         child = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
         lines = child.stdout.splitlines()
@@ -180,12 +190,12 @@ def failures(begin: int, end: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    *flags, first, last = sys.argv[1:]
-    if flags:
+    flags, given = sys.argv[1:2], sys.argv[1:]
+    if flags == ["--work"]:
         # By its name, because classes are found again by the module that they are in.
         from tests.support import fuzz
 
-        fuzz.work(int(first), int(last))
+        fuzz.work(int(given[1]), int(given[2]), *given[3:])
     else:
-        for failure in failures(int(first), int(last)):
+        for failure in failures(int(given[0]), int(given[1]), *given[2:]):
             print(failure, flush=True)

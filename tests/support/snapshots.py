@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import slicewise as sw
 from slicewise.errors import SlicewiseError
+from slicewise.tuning import tuned
 
 Step = tuple[str, Any]
 EXPECTED = "expected.json"
@@ -89,11 +90,13 @@ class Case:
     before: list[Step]
     then: list[Step] = field(default_factory=list)
     trusted: bool = False  # its snapshot may hold what only pickle says
+    thresholds: dict[str, Any] = field(default_factory=dict)
 
     def operator(self) -> sw.Operator:
         """The operator in the middle of its work."""
         op = sw.Operator(**self.made)
-        played(op, self.before)
+        with tuned(**self.thresholds):
+            played(op, self.before)
         return op
 
 
@@ -208,6 +211,12 @@ def _special() -> Iterator[tuple[str, Case]]:
     yield "fraction_key", Case({**made, "by": "y"}, **plain)
     yield "two_keys", Case({**made, "by": ["k", "flag"]}, **plain)
     yield "waiting", Case({**made, "windows": FAMILIES["mixed"](), "by": None}, **steps(behind=9))
+    for regime in ("on_close", "final", "ordered"):
+        # Slices are kept by time, though there are few keys.
+        how = {"windows": FAMILIES["time"](), "by": ["k", "flag"], **REGIMES[regime]}
+        done = steps(behind=3 if regime == "on_close" else 1, ordered=regime == "ordered")
+        few = {"keys_by_time": 1, "events_by_time": 0, "moved_per_event": 10**9}
+        yield f"bands-{regime}", Case({**made, **how}, **done, thresholds=few)
     yield "nothing_yet", Case(made, [], [*plain["before"], *plain["then"]])
     compiled = ["product", "range", "var", "std", "skew", "min", "max", "geomean", "min_count"]
     aggs = [getattr(sw.agg, name)("y") for name in compiled]

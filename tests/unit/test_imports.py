@@ -170,3 +170,15 @@ def test_a_broken_layer_is_found(module: str, source: str) -> None:
 )
 def test_a_sound_layer_passes(module: str, source: str) -> None:
     assert violations(source, module, is_package=module == "slicewise") == []
+
+
+def test_tests_import_helpers_and_not_each_other() -> None:
+    folder = Path(__file__).parents[1]
+    found = [
+        f"{path.relative_to(folder)}: {node.module}"
+        for path in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith(("tests.unit", "tests.laws", "tests.spark"))
+    ]
+    assert found == []

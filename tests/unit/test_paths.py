@@ -71,7 +71,7 @@ NOT_TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10), lateness=5)),
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10), store="eager")),
     ("bands", lambda: operate(5000, MANY, sw.tumbling(sw.rows(3)))),
-    ("bands closed", lambda: operate(5000, MANY, sw.sliding(500, every=1))),
+    ("bands closed", lambda: operate(5000, MANY, sw.sliding(100, every=2))),
     ("cells", lambda: operate(100, 1, sw.tumbling(10))),
     ("cells", lambda: operate(2000, 2, sw.tumbling(10))),
     ("session cells", lambda: operate(100, 1, sw.tumbling(50), sw.session(2))),

@@ -159,27 +159,11 @@ def test_dates_are_times(kind: pa.DataType) -> None:
 
 
 def test_extreme_times_do_not_overflow() -> None:
-    # Nanoseconds may have any 64 bits, plain numbers are below 2**61 in size.
-    longest = f"{(2**63 - 1) // 1000}us"
-    moments = pa.array([-(2**63), -(2**63) + 1000, 2**63 - 1]).cast(pa.duration("ns"))
-    found = sums(pa.table({"t": moments, "x": [1, 2, 4]}), by=None, over=["1us", "2us", longest])
-    assert [found[name].to_pylist() for name in found.column_names[2:]] == [
-        [1, 2, 4],
-        [1, 3, 4],
-        [1, 3, 4],
-    ]
-    data = {"t": [1 - 2**61, 2 - 2**61, 2**61 - 1], "x": [1, 2, 4]}
+    data = {"t": [-(2**63), -(2**63) + 1, 2**63 - 1], "x": [1, 2, 4]}
     found = sums(data, by=None, over=[1, 2, 2**61 - 1])
     assert found["x_sum_1"] == [1, 2, 4]
     assert found["x_sum_2"] == [1, 3, 4]
     assert found[f"x_sum_{2**61 - 1}"] == [1, 3, 4]
-
-
-def test_plain_numbers_from_2_to_the_61_on_are_no_times() -> None:
-    data = {"t": [-(2**63), -(2**61), 0, 2**61, 2**63 - 1], "x": [1, 2, 4, 8, 16]}
-    with pytest.warns(BadRowsWarning, match="4 rows have a time in 't' that cannot be used"):
-        found = sums(pa.table(data), by=None, over=[2**61 - 1])
-    assert found[f"x_sum_{2**61 - 1}"].to_pylist() == [None, None, 4, None, None]
 
 
 def test_no_rows_give_no_rows_of_the_right_types() -> None:

@@ -125,7 +125,7 @@ def test_rule_01_fractions_of_a_unit_are_bad_rows() -> None:
         (pa.array([5, 2**61, 2**62]).cast(pa.duration("ns")), [0, 1, 2]),
     ],
 )
-def test_every_verb_takes_the_same_times(times: Any, usable: list[int]) -> None:
+def test_windows_take_the_same_times_in_every_verb(times: Any, usable: list[int]) -> None:
     data = pa.table({"t": times, "x": range(len(times))})
     durations = pa.types.is_temporal(data["t"].type)
     counted, length = [sw.agg.count(), sw.agg.collect("x")], "1h" if durations else 10
@@ -140,8 +140,13 @@ def test_every_verb_takes_the_same_times(times: Any, usable: list[int]) -> None:
     rows = [x for kept in found["x_collect"].to_pylist() for x in kept]
     assert sorted(rows) == usable
     assert sorted(x for r in op.advance(math.inf) for x in r.values["x_collect"]) == usable
+    # `rolling` has no bounds to say, and takes whole numbers and moments of any 64 bits.
     (results,) = (passed[name].to_pylist() for name in passed.column_names if "rolled" in name)
-    assert [x for x, count in enumerate(results) if count is not None] == usable
+    taken = [x for x, count in enumerate(results) if count is not None]
+    if pa.types.is_floating(data["t"].type):
+        assert taken == usable
+    else:
+        assert set(taken) >= set(usable)
     if not durations:
         oracle.process(data)
         oracles = [x for row in oracle.advance(math.inf) for x in row.values["x_collect"]]

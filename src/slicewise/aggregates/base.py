@@ -16,6 +16,7 @@ import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -76,6 +77,8 @@ class Aggregate:
     takes: ClassVar[tuple[str, ...]] = ("any",)
     # Which of its columns each result is a value of, if it is one: results then have its type.
     picks: ClassVar[int | None] = None
+    # What it is given beside its columns where one of each aggregate is made: laws, tables.
+    example: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     # How many input columns there are: the parameters of `lift`.
     arity: ClassVar[int] = 1
 
@@ -237,7 +240,9 @@ class Component:
     Events in which one of the columns `required` is null are skipped. `provides` names smaller
     components whose fields are among this one's: who needs one of those reads it here. `take_over`
     makes its states of those of the component that stood in its place while some column had nothing
-    but nulls; without one, events with such nulls leave no trace.
+    but nulls; without one, events with such nulls leave no trace. `spark`, where there is one,
+    makes Spark's own aggregates for the fields of the state, of `pyspark.sql.functions` and the
+    columns; a field is null where no event has a value.
     """
 
     algebra: Algebra
@@ -245,6 +250,7 @@ class Component:
     required: tuple[str, ...]
     provides: tuple[tuple[Component, tuple[int, ...]], ...] = field(default=(), compare=False)
     take_over: Callable[[States], States] | None = field(default=None, compare=False)
+    spark: Callable[..., list[Any]] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,8 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from slicewise.aggregates.base import Component, Input
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.flat import FlatAlgebra, FlatFinish, finish_source
@@ -41,6 +43,9 @@ class Count(FlatAlgebra):
     def invert(self, total: int, oldest: int) -> int:
         return total - oldest
 
+    def spark(self, F: Any, x: Any) -> list[Any]:
+        return [F.count(x)]
+
 
 class FloatSum(FlatAlgebra):
     """Sum in float64; `invert` leaves rounding behind and is used only on request."""
@@ -58,6 +63,9 @@ class FloatSum(FlatAlgebra):
 
     def invert(self, total: float, oldest: float) -> float:
         return total - oldest
+
+    def spark(self, F: Any, x: Any) -> list[Any]:
+        return [F.sum(x.cast("double"))]
 
 
 class IntSum(FlatAlgebra):
@@ -82,6 +90,10 @@ class IntSum(FlatAlgebra):
     def invert(self, total: tuple[int, int], oldest: tuple[int, int]) -> tuple[int, int]:
         return (total[0] - oldest[0], total[1] - oldest[1])
 
+    def spark(self, F: Any, x: Any) -> list[Any]:
+        whole = x.cast("bigint")
+        return [F.sum(F.shiftright(whole, 32)), F.sum(whole.bitwiseAND(LOW_32))]
+
 
 class Spread(FlatAlgebra):
     """Count, sum and squared deviations from the mean.
@@ -97,7 +109,7 @@ class Spread(FlatAlgebra):
         return (0, 0.0, 0.0)
 
     def lift(self, x: float) -> tuple[int, float, float]:
-        number = float(x)
+        number = np.float64(x)  # not `float`, which Numba has not for booleans
         return (1, number, number - number)
 
     def combine(
@@ -122,6 +134,10 @@ class Spread(FlatAlgebra):
         squares = total[2] - oldest[2] - apart * apart / (m * n * (m + n))
         # Rounding must not make a sum of squares negative.
         return (total[0] - oldest[0], rest, 0.0 if squares < 0.0 else squares)
+
+    def spark(self, F: Any, x: Any) -> list[Any]:
+        number = x.cast("double")
+        return [F.count(x), F.sum(number), F.var_pop(number) * F.count(x)]
 
 
 class Largest(FlatAlgebra):
@@ -152,6 +168,9 @@ class Largest(FlatAlgebra):
         greater = older if older > newer else newer
         return greater if older == older else older
 
+    def spark(self, F: Any, x: Any) -> list[Any]:
+        return [F.max(x)]
+
 
 class Smallest(Largest):
     """The least value; NaN is greater than every other, so it is the identity of floats."""
@@ -164,12 +183,18 @@ class Smallest(Largest):
         lesser = newer if newer < older else older
         return lesser if older == older else newer
 
+    def spark(self, F: Any, x: Any) -> list[Any]:
+        return [F.min(x)]
+
 
 class Itself(FlatFinish):
     """The state as it is."""
 
     def finish(self, state: Any) -> Any:
         return state
+
+    def spark(self, F: Any, state: Any) -> Any:
+        return state[0]
 
 
 class IfAny(FlatFinish):
@@ -180,6 +205,9 @@ class IfAny(FlatFinish):
             return None
         return state
 
+    def spark(self, F: Any, count: Any, state: Any) -> Any:
+        return state[0]  # which is null if there is none
+
 
 class Ratio(FlatFinish):
     """A sum of floats by a count."""
@@ -188,6 +216,9 @@ class Ratio(FlatFinish):
         if count == 0:
             return None
         return total / count
+
+    def spark(self, F: Any, count: Any, total: Any) -> Any:
+        return F.when(count[0] > 0, total[0] / count[0])
 
 
 class IntRatio(FlatFinish):
@@ -210,6 +241,10 @@ class Variance(FlatFinish):
             return None
         return state[2] / (state[0] - self.ddof)
 
+    def spark(self, F: Any, state: Any) -> Any:
+        count, _, squares = state
+        return F.when(count > self.ddof, squares / (count - F.lit(self.ddof)))
+
 
 class Deviation(Variance):
     """The standard deviation of a `Spread`."""
@@ -219,10 +254,14 @@ class Deviation(Variance):
             return None
         return math.sqrt(state[2] / (state[0] - self.ddof))
 
+    def spark(self, F: Any, state: Any) -> Any:
+        return F.sqrt(super().spark(F, state))
+
 
 def finish(cls: Any, kind: pa.DataType, *arguments: Any) -> Finish:
-    """The compiled way to results of the type `kind`."""
-    return Finish(finish_source(cls, *arguments), "own_finish", storage(kind).str, kind)
+    """The compiled way to results of the type `kind`, and Spark's where there is one."""
+    spark = getattr(cls(*arguments), "spark", None)
+    return Finish(finish_source(cls, *arguments), "own_finish", storage(kind).str, kind, spark)
 
 
 @cache
@@ -232,19 +271,27 @@ def flat(cls: Any, *arguments: Any) -> Algebra:
     return made.algebra
 
 
-def on_column(cls: Any, column: str, *arguments: Any) -> Component:
+def component(
+    cls: Any, inputs: tuple[Input, ...], required: tuple[str, ...], *arguments: Any, **more: Any
+) -> Component:
+    """The component of a subclass of `FlatAlgebra` on columns, with its form in Spark."""
+    spark = getattr(cls(*arguments), "spark", None)
+    return Component(flat(cls, *arguments), inputs, required, spark=spark, **more)
+
+
+def on_column(cls: Any, column: str, *arguments: Any, **more: Any) -> Component:
     """The component of an algebra of one input on a column."""
-    return Component(flat(cls, *arguments), (Input(column),), (column,))
+    return component(cls, (Input(column),), (column,), *arguments, **more)
 
 
 def count(column: str) -> Component:
     """How many values of the column are not null; they may be of any type."""
-    return Component(flat(Count), (Input(column, "valid"),), (column,))
+    return component(Count, (Input(column, "valid"),), (column,))
 
 
 def rows() -> Component:
     """How many events there are, nulls or not."""
-    return Component(flat(Count), (Input("", "rows"),), ())
+    return component(Count, (Input("", "rows"),), ())
 
 
 def float_sum(column: str) -> Component:
@@ -262,4 +309,4 @@ def spread(column: str, kind: pa.DataType) -> Component:
     provides: tuple[tuple[Component, tuple[int, ...]], ...] = ((count(column), (0,)),)
     if storage(kind).kind == "f":
         provides += ((float_sum(column), (1,)),)
-    return Component(flat(Spread), (Input(column),), (column,), provides)
+    return on_column(Spread, column, provides=provides)

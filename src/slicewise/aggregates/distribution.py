@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -92,6 +93,8 @@ class Quantile(OfMultiset):
 
     takes = ("numbers",)
 
+    example = MappingProxyType({"q": 0.9})
+
     def __init__(self, column: str | float | None = None, q: float | None = None) -> None:
         if q is None and isinstance(column, float | int):
             column, q = None, column
@@ -127,6 +130,8 @@ class Median(Quantile):
     >>> sw.agg.median("x").fold([1, 2, 10, None])
     2.0
     """
+
+    example = MappingProxyType({})
 
     def __init__(self, column: str | None = None) -> None:
         super().__init__(column, 0.5)
@@ -193,6 +198,8 @@ class TopK(Aggregate):
 
     commutative = True
     takes = ("ordered",)
+
+    example = MappingProxyType({"k": 3})
 
     def __init__(self, column: str | int | None = None, k: int | None = None) -> None:
         column, self.k = column_and_size(self, "k", column, k)

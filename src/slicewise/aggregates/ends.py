@@ -6,6 +6,7 @@ A null is skipped, so these are the first and last values that are there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from slicewise.aggregates import components as parts
@@ -119,6 +120,8 @@ class FirstN(Aggregate):
     >>> sw.agg.first_n("x", 2).fold([5, None, 3, 4])
     [5, 3]
     """
+
+    example = MappingProxyType({"n": 3})
 
     def __init__(self, column: str | int | None = None, n: int | None = None) -> None:
         column, self.n = column_and_size(self, "n", column, n)

@@ -7,6 +7,7 @@ length of its result. Joining tuples at every combine would be quadratic in the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Aggregate, Bound, bound_columns, given, interpreted
@@ -124,6 +125,8 @@ class Concat(Collect):
     """
 
     takes = ("strings",)
+
+    example = MappingProxyType({"sep": ","})
 
     def __init__(self, column: str | None = None, *, sep: str = "") -> None:
         super().__init__(*given(column))

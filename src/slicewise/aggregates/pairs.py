@@ -148,7 +148,7 @@ class Products(FlatAlgebra):
         return (0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def lift(self, x: Any, y: Any) -> Any:
-        a, b = float(x), float(y)
+        a, b = np.float64(x), np.float64(y)  # not `float`, which Numba has not for booleans
         return (1, a, b, (a - a) * (b - b), a - a, b - b)
 
     def combine(self, older: Any, newer: Any) -> Any:

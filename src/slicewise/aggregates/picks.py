@@ -306,8 +306,9 @@ class M4(Aggregate):
             return interpreted(self, result, reason)
 
         def lower(states: Sequence[States]) -> Column:
-            counts, least, most, first, last = (fields[-1] for fields in states)
-            arrays = [Column(v, None, kind).to_arrow() for v in (least, most, first, last)]
+            counts, *found = (fields[-1] for fields in states)
+            # Of no value there is a limit of the type, which need not be one of the column's.
+            arrays = [Column(np.where(counts, v, 0), None, kind).to_arrow() for v in found]
             nothing = pa.array(counts == 0)
             return Column.from_arrow(
                 pa.StructArray.from_arrays(arrays, fields=list(result), mask=nothing)

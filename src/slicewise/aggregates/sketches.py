@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from slicewise.aggregates.base import (
@@ -122,6 +122,8 @@ class ApproxQuantile(Aggregate):
 
     commutative = True
     takes = ("numbers",)
+
+    example = MappingProxyType({"q": 0.9})
 
     def __init__(
         self, column: str | float | None = None, q: float | None = None, *, k: int = 200

@@ -217,7 +217,7 @@ class Cubes(FlatAlgebra):
         return (0, 0.0, 0.0, 0.0)
 
     def lift(self, x: Any) -> Any:
-        number = float(x)
+        number = np.float64(x)  # not `float`, which Numba has not for booleans
         return (1, number, number - number, number - number)
 
     def combine(self, older: Any, newer: Any) -> Any:

@@ -7,7 +7,7 @@ whose times are out of order are sorted. What is in order already is not moved.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -69,17 +69,53 @@ def group(codes: np.ndarray | None, size: int, times: np.ndarray) -> Groups:
         starts[1] = len(times)
     elif not run(count_codes)(codes, starts):
         places = room(len(codes), index_type(codes))
-        run(place)(codes, starts[:-1].copy(), places)
+        free = starts[:-1].copy()
+        for rows in _pieces(len(codes)):
+            run(place)(codes[rows], free, places[rows])
         times = _put(times, places)
     in_order, ties = run(look)(read_only(times), starts)
     if in_order:
         return Groups(times, starts, bool(ties), None, places)
     times = times.copy() if places is None else times
     order = np.arange(len(times), dtype=index_type(times)) if places is None else inverse(places)
+    return Groups(times, starts, _sort(times, order, starts), order)
+
+
+def _pieces(size: int) -> Iterator[slice]:
+    """The rows in pieces: Ctrl-C is heard between them."""
+    most = tuning.active().rows_sorted
+    return (slice(begin, begin + most) for begin in range(0, size, most))
+
+
+def _sort(times: np.ndarray, order: np.ndarray, starts: np.ndarray) -> bool:
+    """Sort each key's rows by time, equal ones as they were; whether two are equal.
+
+    Keys are sorted some at a time, and a key of many rows in pieces that are merged.
+    """
+    most, ties = tuning.active().rows_sorted, False
     largest = int(np.diff(starts).max())
     spare = np.empty(largest, np.int64), np.empty(largest, order.dtype)
-    ties = run(sort_groups)(times, order, starts, *spare)
-    return Groups(times, starts, bool(ties), order)
+    key = 0
+    while key < len(starts) - 1:
+        begin, end = int(starts[key]), int(starts[key + 1])
+        if end - begin <= most:
+            after = int(starts.searchsorted(begin + most, "right")) - 1
+            ties |= bool(run(sort_groups)(times, order, starts[key : after + 1], *spare))
+            key = after
+            continue
+        for low in range(begin, end, most):
+            piece = np.array([low, min(low + most, end)])
+            run(sort_groups)(times, order, piece, *spare)
+        width = most
+        while width < end - begin:
+            for low in range(begin, end - width, 2 * width):
+                middle = low + width
+                if times[middle] < times[middle - 1]:
+                    run(merge)(times, order, low, middle, min(middle + width, end), *spare)
+            width *= 2
+        ties |= bool(run(look)(read_only(times), starts[key : key + 2])[1])
+        key += 1
+    return ties
 
 
 def index_type(rows: Any) -> type[np.signedinteger[Any]]:
@@ -116,7 +152,7 @@ def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarra
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """The same memory, which may not be written to through this array.
+    """Return a view of the same memory that may not be written to.
 
     Compiled code is made anew for arrays that may be written to and those that may not. What comes
     from Arrow may not, so what is only read is always handed over like this.
@@ -141,7 +177,8 @@ def picked(values: np.ndarray, places: np.ndarray, target: np.ndarray | None = N
     if values.dtype == object:
         target[:] = values[places]
     else:
-        run(pick)(values, places, target)
+        for rows in _pieces(len(places)):
+            run(pick)(values, places[rows], target[rows])
     return target
 
 
@@ -152,7 +189,9 @@ def inverse(places: np.ndarray) -> np.ndarray:
 
 def _put(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     target = room(len(places), values.dtype)
-    run(put)(read_only(values), places, target)
+    values = read_only(values)
+    for rows in _pieces(len(places)):
+        run(put)(values[rows], places[rows], target)
     return target
 
 
@@ -198,7 +237,7 @@ def place(codes: Any, free: Any, places: Any) -> None:
 
 @kernel
 def look(times: Any, starts: Any) -> Any:
-    """Whether the times of each key never fall, and whether two of a key are equal."""
+    """Return whether the times of each key never fall, and whether two are equal."""
     falls, ties = False, False
     for g in range(len(starts) - 1):
         own = times[starts[g] : starts[g + 1]]
@@ -313,7 +352,7 @@ def _encode(key: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, int]:
 
 
 def without_minus_zero(key: pa.Array) -> pa.Array:
-    """The same keys with 0.0 for -0.0, which are one key, also within structs and lists."""
+    """Return the keys with 0.0 for -0.0, which are one key, also within structs and lists."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

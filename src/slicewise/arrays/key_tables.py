@@ -41,7 +41,7 @@ def table_for(kind: pa.DataType) -> KeyTable | None:
 
 
 def is_whole(kind: pa.DataType) -> bool:
-    """Whether keys of a type are whole numbers that fit 64 bits with sign."""
+    """Return whether keys of a type are whole numbers that fit 64 bits with sign."""
     import pyarrow as pa
 
     return storage(kind).kind in "iu" and not pa.types.is_uint64(kind)
@@ -99,7 +99,7 @@ class KeyTable(ABC):
 
     @abstractmethod
     def _given(self, keys: pa.Array) -> Any:
-        """What compiled code needs of the keys, after there is room for all of them to be new."""
+        """Return the arrays that compiled code reads, with room for as many new keys."""
 
     @abstractmethod
     def _take_over(self, keys: pa.Array) -> None:

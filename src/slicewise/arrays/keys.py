@@ -153,7 +153,7 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _hashes(keys: pa.Array) -> bool:
-    """Whether Python's values of these keys are equal, and have equal hashes, when the keys are."""
+    """Return whether equal keys are equal as Python's values, with equal hashes."""
     import pyarrow as pa
 
     kind = _plain_type(keys.type)

@@ -21,7 +21,7 @@ def last_at_most(values: Any, low: int, high: int, x: Any) -> int:
 
 @kernel
 def near_at_most(values: Any, low: int, high: int, x: Any) -> Any:
-    """The same as `last_at_most` for many values that are spread about evenly: guess, then look."""
+    """Search as `last_at_most` does, among many values spread about evenly: guess, then look."""
     if high - low < 64 or x < values[low] or x >= values[high - 1]:
         return last_at_most(values, low, high, x)
     share = (x - values[low]) / (values[high - 1] - values[low] + 1)

@@ -134,7 +134,7 @@ def word_at(data: Any, at: Any) -> Any:
 
 @kernel
 def put_word(data: Any, at: Any, word: Any) -> None:
-    """The same the other way: one store."""
+    """Write eight bytes at once, the inverse of reading them."""
     data[at] = np.uint8(word)
     data[at + np.uint64(1)] = np.uint8(word >> np.uint64(8))
     data[at + np.uint64(2)] = np.uint8(word >> np.uint64(16))
@@ -231,7 +231,7 @@ def code_marks(
 
 @kernel
 def same_text(i: int, ends: Any, data: Any, known_ends: Any, known_data: Any, code: int) -> Any:
-    """Whether text `i` is that of a code."""
+    """Return whether text `i` is that of a code."""
     row, other = np.uint64(i), np.uint64(code)
     one, word = np.uint64(1), np.uint64(8)
     at, first = np.uint64(ends[row]), np.uint64(known_ends[other])

@@ -9,7 +9,7 @@ many keys in one round.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -107,13 +107,16 @@ class Finish:
     """The compiled way from the states of an aggregate's components to its result.
 
     `source` defines a function `name` that takes one state per component and returns a number of
-    the type `dtype`, or `None` for null. `type` is the Arrow type of the results.
+    the type `dtype`, or `None` for null. `type` is the Arrow type of the results. `spark`, where
+    there is one, makes Spark's expression of the result, of `pyspark.sql.functions` and a list of
+    fields per component.
     """
 
     source: str
     name: str
     dtype: str
     type: Any
+    spark: Callable[..., Any] | None = field(default=None, compare=False)
 
 
 # Where a state is found: the number of its algebra, and of fields if it is not all of them.

@@ -79,7 +79,7 @@ def accepted(window: Window, batches: Sequence[Arrived]) -> list[Instance]:
 def missed(
     window: Window, before: Sequence[Arrived], batch: Arrived, since: Number
 ) -> dict[int, tuple[bool, bool]]:
-    """Whether each late event of a batch counts for an instance, and whether another missed it.
+    """Return for each late event whether an instance takes it, and whether another missed it.
 
     Instances that start before `since` are not reported and miss nothing.
     """
@@ -271,7 +271,7 @@ def _threshold(window: Threshold, events: list[Event]) -> Iterator[Instance]:
 
 
 def _user(window: UserWindow, events: list[Event]) -> Iterator[Instance]:
-    """What `on_event` says: the oldest open instances end, then new ones begin."""
+    """Apply what `on_event` says: the oldest open instances end, then new ones begin."""
     mine = window.fresh()
     open_since: deque[int] = deque()
     for position, event in enumerate(events):

@@ -146,7 +146,7 @@ class Oracle:
         before.append(batch)
 
     def advance(self, watermark: Any) -> list[Emitted]:
-        """What is emitted when the watermark comes; one that goes back changes nothing."""
+        """The results emitted when the watermark comes; one that goes back changes nothing."""
         self.watermark = max(self.watermark, _watermark(watermark))
         emitted: list[Emitted] = []
         for key, batches in self._arrived.items():
@@ -267,7 +267,7 @@ def assert_same_rows(got: Iterable[Any], expected: Iterable[Any]) -> None:
 
 
 def alike(left: Any, right: Any) -> bool:
-    """Whether two results are equal up to rounding; NaN equals NaN.
+    """Return whether two results are equal up to rounding; NaN equals NaN.
 
     >>> alike({"m": 0.1 + 0.2}, {"m": 0.3}), alike([float("nan")], [float("nan")]), alike(1, None)
     (True, True, False)

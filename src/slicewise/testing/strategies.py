@@ -176,7 +176,7 @@ def steps(
     bounded: bool = True,
     ordered: bool = False,
 ) -> list[Step]:
-    """What is done to an operator: batches of one or more events, and watermarks in between.
+    """Steps for an operator: batches of one or more events, and watermarks in between.
 
     The last step is the watermark at infinity when `bounded`. With `ordered` the events come in
     the order of time, with no watermark before the last.

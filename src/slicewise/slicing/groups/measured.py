@@ -67,7 +67,7 @@ class MeasureGroup(GridGroup):
         return Layout(rows=self.rows, reach=self.reach)
 
     def cuts(self, window: Window) -> bool:
-        """Whether edges of a window can be told exactly from what is kept."""
+        """Return whether edges of a window can be told exactly from what is kept."""
         whole = self.settled.dtype.kind == "i"
         return not (whole and has_fractions(window)) and (self.rows or adds_exactly(window))
 
@@ -243,7 +243,7 @@ def reach(point: int, keys: int, runs: Any, reached: Any) -> None:
 
 @kernel
 def needed_of_all(windows: Any, settled: Any, keys: int) -> Any:
-    """What `needed_from` says for each key."""
+    """For each key, the least start of a slice that an open instance can need."""
     least = settled.copy()
     for code in range(keys):
         if settled[code] > BEGINNING:

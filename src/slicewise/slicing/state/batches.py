@@ -82,6 +82,7 @@ def _get(
     known = {name: Column.from_arrow(table[name]) for name in table.column_names}
     for name, column in known.items():
         kind = types.get(name, column.type)
+        kind = "float" if kind == "halffloat" else kind  # which columns hold in single precision
         require(column.type == kind, f"the column {name!r} is {column.type} and {kind}")
     objects = None
     if node["objects"] is not None:

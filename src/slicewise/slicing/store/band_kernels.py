@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from slicewise.arrays.searches import last_at_most
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, load, store
 from slicewise.slicing.locate.by_time import bounds_of
+
+
+class SlotArrays(NamedTuple):
+    """The arrays that get the slices which a batch makes: their argument `out`.
+
+    `slots` has the slot of each event, -1 if it goes nowhere; `codes` and `rows` are by slot, and
+    `ends` has where the slots of each band end.
+    """
+
+    slots: np.ndarray
+    codes: np.ndarray
+    rows: np.ndarray
+    ends: np.ndarray
 
 
 @kernel
@@ -60,21 +75,13 @@ def into_bands(
 
 @kernel
 def count_slots(
-    of_each: Any,
-    places: Any,
-    keys: Any,
-    many: int,
-    table: Any,
-    top: int,
-    slots: Any,
-    codes: Any,
-    rows: Any,
-    ends: Any,
+    of_each: Any, places: Any, keys: Any, many: int, table: Any, top: int, out: Any
 ) -> None:
-    """A slot for each slice that events touch, from `top` on in the order of (band, key).
+    """Make a slot for each slice that events touch, from `top` on in the order of (band, key).
 
-    `ends` gets where the slots of each band end.
+    `table` has a place for each of the `many` keys in each band, and is zero.
     """
+    slots, codes, rows, ends = out.slots, out.codes, out.rows, out.ends
     for i in range(of_each.shape[0]):
         slots[i] = -1
         if of_each[i] >= 0:
@@ -108,10 +115,9 @@ def pack(of_each: Any, places: Any, keys: Any, bits: Any, slots: Any, packed: An
 
 
 @kernel
-def number_slots(
-    packed: Any, bits: Any, top: int, slots: Any, codes: Any, rows: Any, ends: Any
-) -> None:
-    """The same as `count_slots` for events as sorted numbers."""
+def number_slots(packed: Any, bits: Any, top: int, out: Any) -> None:
+    """Make the slots of `count_slots` for events that are packed as numbers and sorted."""
+    slots, codes, rows, ends = out.slots, out.codes, out.rows, out.ends
     row, key = (1 << bits[1]) - 1, (1 << bits[0]) - 1
     before = -1
     for number in packed:
@@ -154,6 +160,7 @@ def merge_codes(
 
 @kernel
 def merge_states(S: Any, left: Any, right: Any, top: int) -> None:
+    """Write the states of merged slices from `top` on; `left` is the older one of a pair."""
     for k in range(left.shape[0]):
         if right[k] < 0:
             store(S, top + k, load(S, left[k]))

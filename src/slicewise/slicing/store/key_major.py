@@ -247,7 +247,7 @@ class KeyMajorStore(SliceStore):
         self.tree = Tree(self.runs) if eager else None
 
     def copied(self, runs: Runs) -> KeyMajorStore:
-        """The same states for runs that are a copy of this store's; it has combined nothing yet."""
+        """A copy of this store for `runs`, a copy of its runs; it has combined nothing yet."""
         other = copy(self)
         other.runs, other.combines, other.since = runs, 0, dict(self.since)
         other.states = [

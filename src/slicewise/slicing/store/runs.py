@@ -92,11 +92,11 @@ class Runs:
 
     @property
     def live(self) -> int:
-        """How many slices are kept."""
+        """The number of slices that are kept."""
         return self.slots - int(self.cursors[FREE])
 
     def copied(self) -> Runs:
-        """The same runs in arrays of their own."""
+        """A copy of the runs in arrays of its own."""
         other = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):

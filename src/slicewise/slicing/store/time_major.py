@@ -26,6 +26,7 @@ from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import check_bands, codes, exactly, require, sizes
 from slicewise.slicing.store.band_closing import Closed, close
 from slicewise.slicing.store.band_kernels import (
+    SlotArrays,
     count_slots,
     into_bands,
     mark_heads,
@@ -128,7 +129,7 @@ class TimeMajorStore(SliceStore):
 
     @property
     def sizes(self) -> list[int]:
-        """How many slices there are in each band; of one key there may be one in each list."""
+        """The number of slices in each band; of one key there may be one in each list."""
         return [sum(end - begin for begin, end in ranges) for ranges in self.lists]
 
     @property
@@ -163,7 +164,7 @@ class TimeMajorStore(SliceStore):
         wanted: np.ndarray | None,
         columns: Mapping[str, Column],
     ) -> int:
-        """Add events to their slices; how many were added before bands became too many."""
+        """Add events to their slices; returns how many before bands became too many."""
         tuning.took("bands")
         size = len(times)
         inputs: list[Any] = []
@@ -206,10 +207,10 @@ class TimeMajorStore(SliceStore):
         top = pool.top
         slots = self.borrow("slots", size, np.int64)
         ends = np.zeros(count, np.int64)
-        out = (top, slots, pool.codes, pool.rows, ends)
+        out = SlotArrays(slots, pool.codes, pool.rows, ends)
         if count * self.many <= tuning.active().places_per_event * size:
             table = np.zeros(count * self.many, np.int32)
-            run(count_slots)(of_each, places, keys, self.many, table, *out)
+            run(count_slots)(of_each, places, keys, self.many, table, top, out)
         else:
             # A number holds band, key and row, and is sorted as such.
             packed = self.borrow("packed", size, np.int64)
@@ -217,7 +218,7 @@ class TimeMajorStore(SliceStore):
             found = run(pack)(of_each, places, keys, bits, slots, packed)
             packed = packed[:found]
             packed.sort()
-            run(number_slots)(packed, bits, *out)
+            run(number_slots)(packed, bits, top, out)
         pool.top = int(ends.max(initial=top))
         self._fill(inputs, slots, top, first)
         self.combines += int(np.count_nonzero(of_each >= 0)) - (pool.top - top)

@@ -6,10 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from slicewise import tuning
-from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Bound, Component, place_of
-from slicewise.aggregates.extremes import largest, smallest
-from slicewise.columns import storage
 from slicewise.slicing.ingest.reach import reach_of
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.spark.batch.states import SLICE, key_names, state_names
@@ -21,70 +18,36 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def fields(
-    component: Component, types: dict[str, pa.DataType], at: Callable[[str], Column] = col
-) -> list[Column] | None:
+def fields(component: Component, at: Callable[[str], Column] = col) -> list[Column] | None:
     """Spark's aggregates for the fields of a component's state; `None` if it has none of them.
 
     `at` finds a column by its name. A field is null where no event of the slice has a value.
     """
     from pyspark.sql import functions as F
 
-    if component == parts.rows():
-        return [F.count(F.lit(1))]
-    name = component.inputs[0].column
-    if name not in types or component.algebra.source is None:
+    if component.spark is None:
         return None
-    kind, column = types[name], at(name)
-    if component == parts.count(name):
-        return [F.count(column)]
-    if storage(kind).kind == "O":
-        return None
-    if component == largest(name, kind):
-        return [F.max(column)]
-    if component == smallest(name, kind):
-        return [F.min(column)]
-    if component == parts.float_sum(name):
-        return [F.sum(column.cast("double"))]
-    if component == parts.int_sum(name):
-        whole = column.cast("bigint")
-        return [F.sum(F.shiftright(whole, 32)), F.sum(whole.bitwiseAND(parts.LOW_32))]
-    if component == parts.spread(name, kind):
-        number = column.cast("double")
-        return [F.count(column), F.sum(number), F.var_pop(number) * F.count(column)]
-    return None
+    columns = [F.lit(1) if item.part == "rows" else at(item.column) for item in component.inputs]
+    return component.spark(F, *columns)
 
 
-def computes(components: Sequence[Component], types: dict[str, pa.DataType]) -> bool:
+def computes(components: Sequence[Component]) -> bool:
     """Tells if Spark can make the states of all these components."""
-    return all(fields(component, types) is not None for component in components)
+    return all(component.spark is not None for component in components)
 
 
 def result(bound: Bound, kept: Sequence[Component]) -> Column | None:
     """An aggregate's result from the states of one slice; `None` if Spark has no expression."""
     from pyspark.sql import functions as F
 
-    if bound.finish is None:
+    if bound.finish is None or bound.finish.spark is None:
         return None
     names, fields = state_names(kept), []
     for component in bound.components:
         place, some = place_of(component, kept)
         fields.append([F.col(names[place][n]) for n in some or range(len(names[place]))])
-    kind = bound.finish.type
-    if bound.finish == parts.finish(parts.Itself, kind):
-        return fields[0][0]
-    if bound.finish == parts.finish(parts.IfAny, kind):
-        return fields[1][0]  # which is null if there is none
-    if bound.finish == parts.finish(parts.Ratio, kind):
-        count, total = fields[0][0], fields[1][0]
-        return F.when(count > 0, total / count)
-    ddof = getattr(bound.aggregate, "ddof", None)
-    for finish, last in ((parts.Variance, None), (parts.Deviation, F.sqrt)):
-        if ddof is not None and bound.finish == parts.finish(finish, kind, ddof):
-            count, _, squares = fields[0]
-            variance = squares / (count - F.lit(ddof))
-            return F.when(count > ddof, variance if last is None else last(variance))
-    return None
+    made: Column = bound.finish.spark(F, *fields)
+    return made
 
 
 def few_edges(windows: Sequence[Window]) -> bool:
@@ -106,7 +69,7 @@ def slices(
 
     aggregates = []
     for component, names in zip(components, state_names(components), strict=True):
-        made = fields(component, types, frame.at)
+        made = fields(component, frame.at)
         assert made is not None
         aggregates += [column.alias(name) for column, name in zip(made, names, strict=True)]
     at = f"{SLICE}_time"

@@ -75,9 +75,7 @@ class Windowed(AskedWindows):
 
     @cached_property
     def is_native(self) -> bool:
-        return native.computes(self.components, self.query.types) and native.few_edges(
-            self.query.windows
-        )
+        return native.computes(self.components) and native.few_edges(self.query.windows)
 
     @property
     def apart(self) -> bool:
