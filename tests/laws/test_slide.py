@@ -218,7 +218,7 @@ def test_the_two_halves_of_pba_meet_from_any_chunk_on(
     ends = [algebra.new(size), algebra.new(size)]
     for part in (1, 2):
         for way, room in zip((fall, rise), ends, strict=True):
-            way.specialise(algebra)(values, None, None, length, first, size, part, room, out)
+            way.specialise(algebra)(values, None, None, length, (first, size), part, room, out)
     states = list(zip(*(a.tolist() for a in out), strict=True))
     found = [Affine().lower(s) for s in states]
     assert found == twin(events, Affine(), length, 1)[first:]

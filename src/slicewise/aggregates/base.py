@@ -139,7 +139,7 @@ class Aggregate:
 
     @property
     def invertible(self) -> bool:
-        """Whether `invert` is defined."""
+        """Return whether `invert` is defined."""
         return type(self).invert is not Aggregate.invert
 
     @property
@@ -150,7 +150,7 @@ class Aggregate:
         return f"{self.columns[0]}_{self.name}" if self.columns else self.name
 
     def alias(self, name: str) -> Self:
-        """The same aggregate under another output name."""
+        """Return a copy of the aggregate under another output name."""
         other = copy.copy(self)
         vars(other)["_alias"] = name
         return other
@@ -160,7 +160,7 @@ class Aggregate:
         return inputs
 
     def skips(self, values: Sequence[Any]) -> bool:
-        """Whether an event with these input values leaves no trace: SQL's rule for nulls."""
+        """Return whether an event with these values leaves no trace: SQL's rule for nulls."""
         return any(value is None for value in self.needed(values))
 
     def fold(self, events: Any) -> Any:
@@ -187,7 +187,7 @@ class Aggregate:
     # How it runs.
 
     def how(self, *types: pa.DataType) -> str:
-        """Whether it runs compiled or interpreted on columns of these types, and why.
+        """Return how it runs on columns of these types: compiled, or interpreted and why.
 
         >>> import pyarrow as pa
         >>> import slicewise as sw
@@ -216,7 +216,7 @@ def given(*columns: str | None) -> list[str]:
 
 
 def is_integer(value: object) -> bool:
-    """Whether `value` is an integer; `True` and `False` are not meant."""
+    """Return whether `value` is an integer; `True` and `False` are not meant."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

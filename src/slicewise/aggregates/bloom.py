@@ -83,7 +83,7 @@ class Bloom(Aggregate):
 
     @staticmethod
     def contains(bits: bytes, value: Any) -> bool:
-        """Whether the filter may have seen `value`; `False` is certain."""
+        """Return whether the filter may have seen `value`; `False` is certain."""
         hashes, body = bits[0], bits[1:]
         return all(body[bit >> 3] >> (bit & 7) & 1 for bit in places(value, 8 * len(body), hashes))
 

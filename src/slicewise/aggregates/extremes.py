@@ -174,7 +174,7 @@ SECONDS_A_DAY = 86_400
 
 
 def precedes(one: Any, other: Any) -> bool:
-    """Whether `one` comes strictly before `other`; NaN comes last."""
+    """Return whether `one` comes strictly before `other`; NaN comes last."""
     if other != other:
         return bool(one == one)
     return bool(one < other)

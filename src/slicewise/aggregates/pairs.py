@@ -121,7 +121,7 @@ def add_products(older: Any, newer: Any) -> Any:
 
 
 def drop_products(total: Any, oldest: Any) -> Any:
-    """What `add_products` added to `oldest` to give `total`."""
+    """The state that `add_products` added to `oldest` to give `total`."""
     m, n = float(oldest[0]), float(total[0] - oldest[0])
     x = (total[1] - oldest[1]) / n - oldest[1] / m
     y = (total[2] - oldest[2]) / n - oldest[2] / m

@@ -194,7 +194,7 @@ class ApproxQuantile(Aggregate):
 
 
 def is_few(state: Any) -> bool:
-    """Whether a state of `approx_quantile` still has the values themselves."""
+    """Return whether a state of `approx_quantile` still has the values themselves."""
     return isinstance(state, tuple) and not isinstance(state[0], bytes)
 
 

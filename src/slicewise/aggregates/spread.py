@@ -195,7 +195,7 @@ def add_cubes(older: Any, newer: Any) -> Any:
 
 
 def drop_cubes(total: Any, oldest: Any) -> Any:
-    """What `add_cubes` added to `oldest` to give `total`."""
+    """The state that `add_cubes` added to `oldest` to give `total`."""
     m, n = float(oldest[0]), float(total[0] - oldest[0])
     both = m + n
     rest = total[1] - oldest[1]

@@ -142,11 +142,11 @@ class Results:
         self.nulls = np.zeros(len(finishes), np.int64)
 
     def part(self, rows: slice) -> tuple[np.ndarray, ...]:
-        """What the loop writes to for these rows."""
+        """The arrays that the loop writes to for these rows."""
         return (*(array[rows] for array in [*self.values, *self.missing]), self.nulls)
 
     def found(self) -> list[Found]:
-        """What the loop wrote."""
+        """The columns that the loop wrote."""
         return [
             Found(Column(values, None, finish.type), missing if nulls else None)
             for values, missing, nulls, finish in zip(

@@ -78,7 +78,7 @@ def rounds_of(
 
 @kernel
 def is_table(codes: Any, times: Any, keys: int) -> bool:
-    """Whether each round has all keys, in the order of their codes, and a later time."""
+    """Return `True` if each round has all keys, in the order of their codes, and a later time."""
     if len(codes) % keys:
         return False
     for begin in range(0, len(codes), keys):

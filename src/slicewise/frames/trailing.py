@@ -295,7 +295,7 @@ class Output:
         return Column.from_arrow(results.to_arrow().cast(kind))
 
     def found(self) -> Found:
-        """What was put here."""
+        """The whole column."""
         assert self._column is not None
         values, valid = self._column.values, self._column.valid
         missing = None if valid is None else ~valid

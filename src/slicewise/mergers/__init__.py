@@ -37,7 +37,7 @@ class Entry(Properties):
 
     @property
     def compiled(self) -> bool:
-        """Whether the algorithm is kernels, which `sw.slide` can compile."""
+        """`True` if the algorithm is made of kernels, which `sw.slide` can compile."""
         return issubclass(self.cls, FlatMerger)
 
 

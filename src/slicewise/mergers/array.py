@@ -105,7 +105,7 @@ def _items(
 
 
 def two_threads(algebra: Algebra, length: int, merger: type[Merger] | None) -> bool:
-    """Whether a second thread pays, or was asked for and does not hurt."""
+    """Return `True` where a second thread pays, or was asked for and does not hurt."""
     if length < tuning.active().threads_length or (merger is not None and merger.name != "pba"):
         return False
     if merger is not None:
@@ -130,8 +130,8 @@ def _with_two(algebra: Algebra, X: Any, valid: Any, S: Any, length: int, other: 
         chunks = -(-(stop - first) // length)
         tops, bottoms = algebra.new(chunks), algebra.new(chunks)
         for step in (1, 2):
-            task = other.submit(down, X, valid, S, length, first, stop, step, tops, out)
-            up(X, valid, S, length, first, stop, step, bottoms, out)
+            task = other.submit(down, X, valid, S, length, (first, stop), step, tops, out)
+            up(X, valid, S, length, (first, stop), step, bottoms, out)
             task.result()
         return out
 

@@ -190,7 +190,7 @@ class Merger(ABC):
 
 
 def is_count(value: object, least: int, most: float) -> bool:
-    """Whether `value` is a whole number from `least` to `most`."""
+    """Return `True` if `value` is a whole number from `least` to `most`."""
     return isinstance(value, Integral) and least <= int(value) <= most
 
 

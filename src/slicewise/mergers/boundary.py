@@ -14,8 +14,8 @@ and then variances, against `sweep` with 3.4 to 3.9 and 7.3 to 7.9):
 - `sweep_rows`, a window for each item, ending with it (`rolling`): 1.8 to 2.6 and 4.2 to 6.5
 - `sweep_chunks`, windows of one length (short windows of `slide`): 1.6 at 16 items, and 4.9
 - `sweep_together`, windows of one length (long windows of `slide`): 1.2 to 1.5, and 3.9
-- `sweep_round`, many keys side by side that have the same windows (`rolling` in rounds), which
-  takes a third of the time of `sweep_rows` for one key after the other
+- `sweep_round`, many keys side by side that have the same windows (`rolling` in rounds): a
+  maximum and a variance over 64 keys take 14 a row from table to table, and 37 key by key
 
 `rise` and `fall` in `pba` are `sweep_chunks` for two threads. `merge_with` drives a merger of the
 catalogue over any windows, for those who ask for one.
@@ -171,8 +171,9 @@ def sweep_rows(
             for k in range(end - 2, i - 1, -1):
                 if ends[k] > begin + k + 1:
                     store(states, k, load(states, k + 1))
+        count = middle - i
         if steady(firsts[i:middle]):
-            meet(suffixes, firsts[i] - base, states, i, middle - i)
+            meet(suffixes, firsts[i] - base, states, middle - count, count)
         else:
             for k in range(i, middle):
                 store(states, k, combine(load(suffixes, firsts[k] - base), load(states, k)))
@@ -203,7 +204,7 @@ def not_below(value: int, firsts: Any, begin: int, stop: int) -> int:
 
 @kernel
 def steady(firsts: Any) -> bool:
-    """Whether each window begins one row after the one before it."""
+    """Return `True` if each window begins one row after the one before it."""
     odd = 0
     for k in range(1, len(firsts)):
         odd |= firsts[k] - firsts[k - 1] - 1

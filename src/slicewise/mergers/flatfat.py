@@ -54,14 +54,14 @@ def evict(p: Any, S: Any) -> None:
 
 @kernel
 def occupied(p: Any, slot: int, width: int) -> Any:
-    """Whether one of the `width` slots from `slot` on, an aligned run, is in the window."""
+    """Return `True` if one of the `width` slots from `slot`, an aligned run, is in the window."""
     ahead = (slot - p[0]) & p[2]
     return p[1] > p[0] and (ahead < p[1] - p[0] or ahead + width > p[2] + 1)
 
 
 @kernel
 def inverted(p: Any) -> Any:
-    """Whether the buffer has wrapped around, so that old events lie to the right of new ones."""
+    """Return `True` if the buffer has wrapped around: old events lie to the right of new ones."""
     return (p[0] & p[2]) + p[1] - p[0] > p[2] + 1
 
 

@@ -212,15 +212,16 @@ def _suffixes(aggregate: Aggregate, chunks: tuple[Chunk, ...]) -> None:
         chunks[k].after = after
 
 
-# The array form: `first` to `stop` are the items of whole chunks, `ends` has a state per chunk.
+# The array form: `items` are the first and the end of whole chunks, `ends` has a state per chunk.
 # Each thread runs its kernel twice, and the other one is done with the first part in between.
 
 
 @kernel
 def rise(
-    X: Any, valid: Any, S: Any, length: int, first: int, stop: int, part: int, ends: Any, out: Any
+    X: Any, valid: Any, S: Any, length: int, items: Any, part: int, ends: Any, out: Any
 ) -> None:
     """Prefixes: alone in the lower half of a chunk (part 1), then meeting the suffixes (part 2)."""
+    first, stop = items
     for start in range(first, stop, length):
         end = min(start + length, stop)
         chunk, upto = (start - first) // length, min(end, start + length - 1)
@@ -246,9 +247,10 @@ def rise(
 
 @kernel
 def fall(
-    X: Any, valid: Any, S: Any, length: int, first: int, stop: int, part: int, ends: Any, out: Any
+    X: Any, valid: Any, S: Any, length: int, items: Any, part: int, ends: Any, out: Any
 ) -> None:
     """Suffixes of the chunk before: alone in the upper half (part 1), then below it (part 2)."""
+    first, stop = items
     back = length - 1  # from a window's last item to its first
     for start in range(max(first, length), stop, length):
         end = min(start + length, stop)

@@ -168,7 +168,7 @@ def _in_blocks(
 
 
 def _lower_halves(bound: Bound, states: Sequence[States], other: Executor) -> Column:
-    """What `bound.lower` gives, a half by each thread: lowering may cost more than merging."""
+    """Return the lowered results, a half by each thread: lowering may cost more than merging."""
     size = len(states[0][0])
     low, high = ([tuple(a[half] for a in s) for s in states] for half in halves(size))
     task = other.submit(bound.lower, high)
@@ -203,7 +203,7 @@ def _merger(algorithm: str | None, aggregate: Aggregate) -> type[Merger] | None:
 
 
 def _drivable(merger: type[Merger] | None, components: Sequence[Component]) -> bool:
-    """Whether the merger's kernels, if it is asked for, suit the components as they are."""
+    """Return `True` if the kernels of a merger that is asked for suit the components."""
     if merger is None or merger.name in ("sba", "pba"):
         return True
     if not issubclass(merger, FlatMerger):

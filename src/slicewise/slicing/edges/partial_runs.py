@@ -220,7 +220,7 @@ def _answer(
     p, S = arrays_for(cls, algebra, steps.peak)
     out = algebra.new(len(steps.end))
     run = tallied(answer).specialise(algebra, tuple(map(tallied, cls.kernels_for(algebra))))
-    run(P, tails, steps.cut, steps.first, steps.complete, steps.keep, p, S, out)
+    run(P, tails, (steps.cut, steps.first, steps.complete, steps.keep), p, S, out)
     return out, int(p[-1])
 
 
@@ -251,18 +251,9 @@ def fold_partials(X: Any, valid: Any, bounds: Any, ends: Any, P: Any, tails: Any
 
 
 @kernel
-def answer(
-    P: Any,
-    tails: Any,
-    cut: Any,
-    first: Any,
-    complete: Any,
-    keep: Any,
-    p: Any,
-    S: Any,
-    out: Any,
-) -> None:
+def answer(P: Any, tails: Any, steps: Any, p: Any, S: Any, out: Any) -> None:
     """Feed partials to the merger and ask for windows as they end."""
+    cut, first, complete, keep = steps
     done = 0
     for q in range(first.shape[0]):
         while done < complete[q]:

@@ -55,8 +55,12 @@ class Runs:
     """The runs of all keys and the slots of their slices.
 
     `offset`, `size` and `room` describe the run of each key, `base` counts what was evicted from
-    its front. A place has `start` and `stop`, the bounds of its slice in the slicing measure, and
-    its `slot`. A slot has the first and last event time, the number of rows, and the arrival
+    its front. A place has `start`, by which a run is sorted and searched, `stop` and its `slot`.
+    Slices of windows whose edges are known reach from the edge `start` to before the edge `stop`;
+    where events cut them too, `start` is that of the first event. Those of sessions reach from
+    their first event, `start`, to their last one, `stop` (the slot knows both as well). A row that
+    is a slice has its own measure as `start`, and slices of counted rows the position of their
+    first row. A slot has the first and last event time, the number of rows, and the arrival
     number of its oldest event.
     """
 
@@ -103,15 +107,19 @@ class Runs:
                 setattr(other, name, value.copy())
         return other
 
-    def places(self, keys: np.ndarray) -> np.ndarray:
-        """All places of the runs of these keys, one run after the other."""
-        size = self.size[keys]
-        first: np.ndarray = np.repeat(self.offset[keys] - size.cumsum() + size, size)
+    def places(self, keys: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
+        """All places of the runs of these keys, one run after the other.
+
+        With `keep`, which has a place for each key, only those from there on.
+        """
+        begin = self.offset[keys] if keep is None else keep[keys]
+        size = self.offset[keys] + self.size[keys] - begin
+        first: np.ndarray = np.repeat(begin - size.cumsum() + size, size)
         return first + np.arange(len(first))
 
-    def slots_of(self, keys: np.ndarray) -> np.ndarray:
-        """The slots of all slices of these keys, one run after the other."""
-        slots: np.ndarray = self.slot[self.places(keys[keys < self.keys])]
+    def slots_of(self, keys: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
+        """The slots of all slices of these keys, one run after the other; see `places`."""
+        slots: np.ndarray = self.slot[self.places(keys[keys < self.keys], keep)]
         return slots
 
     def scratch(self, size: int) -> tuple[np.ndarray, ...]:
