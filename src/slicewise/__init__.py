@@ -17,6 +17,7 @@ from slicewise.windows import (
     threshold,
     tumbling,
 )
+from slicewise.windows.delta import delta
 
 if TYPE_CHECKING:
     from slicewise import mergers, testing
@@ -35,6 +36,7 @@ __all__ = [
     "UserWindow",
     "agg",
     "cumulate",
+    "delta",
     "drain",
     "errors",
     "explain",

@@ -152,7 +152,8 @@ def test_a_key_is_forgotten_unless_its_next_answer_depends_on_it(kind: str) -> N
             row = {"t": t, "k": t, "x": 1, "km": t, "flag": False}
             op.process([row])
             op.advance(t + 900)
-        lasts = kind.startswith("user") or kind == "punctuated" or "rows" in kind or "units" in kind
+        waits = kind.startswith("user") or kind in ("punctuated", "delta")
+        lasts = waits or "rows" in kind or "units" in kind
         assert len(op.parts.keys) == (3 if lasts else 0)
 
     with at_once():

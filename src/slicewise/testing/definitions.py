@@ -25,6 +25,7 @@ from slicewise.windows import (
     Window,
 )
 from slicewise.windows.base import holds
+from slicewise.windows.delta import Delta
 
 Number = int | float
 Bounds = tuple[Number, Number]
@@ -171,6 +172,8 @@ def _all(window: Window, events: list[Event]) -> Iterator[Instance]:
             return _punctuated(window, events)
         case Threshold():
             return _threshold(window, events)
+        case Delta():
+            return _delta(window, events)
         case UserWindow():
             return _user(window, events)
     raise AssertionError(f"no definition of {window!r}")
@@ -268,6 +271,20 @@ def _threshold(window: Threshold, events: list[Event]) -> Iterator[Instance]:
             stop = next((p for p in range(begin, len(events)) if not marks[p]), None)
             if stop is not None and stop - begin >= window.min_rows:
                 yield _between(events, begin, stop)
+
+
+def _delta(window: Delta, events: list[Event]) -> Iterator[Instance]:
+    """From the first event or one that has moved up to before the next that has."""
+    openers = [0]
+    for position, event in enumerate(events):
+        known = [
+            m for e in events[openers[-1] : position] if (m := _measure(window.on, e)) is not None
+        ]
+        value = _measure(window.on, event)
+        if known and value is not None and abs(value - known[0]) >= window.by:
+            openers.append(position)
+    for begin, stop in pairwise(openers):
+        yield _between(events, begin, stop)
 
 
 def _user(window: UserWindow, events: list[Event]) -> Iterator[Instance]:

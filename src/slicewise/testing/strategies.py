@@ -32,6 +32,7 @@ from slicewise.windows import (
     threshold,
     tumbling,
 )
+from slicewise.windows.delta import delta
 
 Row = dict[str, Any]
 Step = tuple[Literal["process"], list[Row]] | tuple[Literal["advance"], int | float]
@@ -117,6 +118,7 @@ KINDS: dict[str, Callable[[str], st.SearchStrategy[Window]]] = {
     "threshold": lambda name: st.builds(
         threshold, st.just("flag"), min_rows=st.integers(1, 3), name=st.just(name)
     ),
+    "delta": lambda name: st.builds(delta, st.just("x"), by=st.integers(1, 5), name=st.just(name)),
     "user_counts": lambda name: st.builds(
         Overlapping, st.integers(1, 5), st.integers(1, 5), name=st.just(name)
     ),

@@ -1,8 +1,7 @@
 """The session family: events without a long pause between them, perhaps of a greatest length.
 
 Sessions of any gaps are made of slices of the smallest one (Scotty, Section 6). Where a session of
-a greatest length is cut depends on where the one before it began, so each key has an *anchor*: the
-position of the first row of its oldest session that is not complete.
+a greatest length is cut depends on where the one before it began, so each key has an anchor.
 
 Late events of a batch come together: those that are near enough to each other, or to an open
 session, are one session, which takes all of them or none. A session that has closed is gone: no
@@ -19,37 +18,26 @@ import numpy as np
 from slicewise.arrays.searches import first_at_least, last_at_most
 from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.families.acceptance import Late, Verdict, too_late
-from slicewise.slicing.families.family import Family, Kept, WindowEntry, padded
+from slicewise.slicing.families.anchored import AnchoredFamily
+from slicewise.slicing.families.family import WindowEntry, padded
 from slicewise.slicing.families.instances import Instances, collect, note, place_from, position_at
-from slicewise.slicing.state.checks import check_anchors, exactly
-from slicewise.slicing.store.runs import of_keys
+from slicewise.slicing.state.checks import exactly
 from slicewise.windows import Session
 
 if TYPE_CHECKING:
     from slicewise.slicing.buffer import Grouped
-    from slicewise.slicing.groups.group import SliceGroup
-    from slicewise.slicing.state.blob import BlobReader, BlobWriter
+    from slicewise.slicing.state.blob import BlobReader
 
 
-class SessionFamily(Family):
-    """Sessions of any gaps, and sessions of a greatest length.
-
-    `anchors` has, for each window of a greatest length, the position of the first row of each key
-    that is not in a complete session; `newest` has that of the first row of its newest session,
-    where events come in order.
-    """
+class SessionFamily(AnchoredFamily):
+    """Sessions of any gaps, and sessions of a greatest length, which are the anchored ones."""
 
     kinds = (Session,)
-
-    def __init__(self, group: SliceGroup) -> None:
-        super().__init__(group)
-        self.anchors: dict[int, np.ndarray] = {}
-        self.newest: dict[int, np.ndarray] = {}
 
     def set_windows(self, windows: Sequence[WindowEntry]) -> None:
         super().set_windows(windows)
         plain = [entry for entry in windows if entry.window.max_length is None]
-        self.bounded = [entry for entry in windows if entry.window.max_length is not None]
+        self.anchored = [entry for entry in windows if entry.window.max_length is not None]
         gaps = [entry.window.gap for entry in plain]
         self.widest = max(gaps, default=0)
         self.plain = (
@@ -59,10 +47,10 @@ class SessionFamily(Family):
         )
 
     def cuts(self, events: Grouped, positions: np.ndarray) -> np.ndarray | None:
-        heads = np.zeros(len(positions), np.bool_) if self.bounded else None
-        for entry in self.bounded:
+        heads = np.zeros(len(positions), np.bool_) if self.anchored else None
+        for entry in self.anchored:
             rows = (events.batch.times, positions)
-            groups, newest = (events.present, events.starts), self._newest(entry.number)
+            groups, newest = (events.present, events.starts), self.newest(entry.number)
             run(cut_sessions)(_limits(entry), rows, groups, newest, self.group.runs.arrays, heads)
         return heads
 
@@ -70,17 +58,17 @@ class SessionFamily(Family):
         runs, single = self.group.runs, self.group.keeps_rows
         if len(self.plain[0]):
             yield collect(list_sessions, runs, self.plain, keys, low, high)
-        for entry in self.bounded:
+        for entry in self.anchored:
             window = (entry.number, entry.since, *_limits(entry))
-            rows = (single, self._anchors(entry.number))
+            rows = (single, self.anchors(entry.number))
             yield collect(list_bounded_sessions, runs, window, rows, keys, low, high)
 
     def keep(self, point: int, keep: np.ndarray) -> None:
         group, keys = self.group, self.group.runs.keys
         if len(self.plain[0]):
             run(keep_sessions)(self.widest, point, keys, group.runs.arrays, keep)
-        for entry in self.bounded:
-            rows = (group.keeps_rows, self._anchors(entry.number), group.rows_ever())
+        for entry in self.anchored:
+            rows = (group.keeps_rows, self.anchors(entry.number), group.rows_ever())
             limits = (*_limits(entry), point)
             run(keep_bounded_sessions)(limits, rows, keys, group.runs.arrays, keep)
 
@@ -95,60 +83,28 @@ class SessionFamily(Family):
         return Verdict(took, ~took & (late.times >= entry.since))
 
     def drop_closed(self, keys: np.ndarray, point: int) -> None:
-        if self.bounded:
+        if self.anchored:
             return
         runs = self.group.runs
         keep = (runs.offset + runs.size)[keys]
         run(keep_sessions)(self.widest, point, len(keys), runs.arrays_of(keys), keep)
         self.group.drop(keys, keep)
 
-    def _anchors(self, number: int) -> np.ndarray:
-        """The anchors of a window, with those of keys that are new to it."""
-        anchors, runs = self.anchors.get(number, np.empty(0, np.int64)), self.group.runs
-        known = len(anchors)
-        if known < len(runs.offset):
-            anchors = self.anchors[number] = padded(anchors, len(runs.offset))
-            if self.group.keeps_rows:
-                # A window that is new to a key begins with the first row that is known.
-                anchors[known:] = runs.base[known:]
+    def find_newest(self, entry: WindowEntry, keys: int) -> None:
+        anchors, newest = self.anchors(entry.number), self.newest(entry.number)
+        run(find_newest)(_limits(entry), anchors, keys, self.group.runs.arrays, newest)
+
+    def load_anchors(
+        self, entry: WindowEntry, node: dict[str, Any], source: BlobReader, keys: int
+    ) -> np.ndarray | None:
+        anchors = super().load_anchors(entry, node, source, keys)
+        number, runs = str(entry.number), self.group.runs
+        if anchors is None and number in node.get("marks", ()):
+            # Earlier releases marked the slices that begin a session.
+            marks = exactly(source.get(node["marks"][number]), runs.live, "marks", np.bool_)
+            anchors = self.group.rows_ever()[:keys].copy()
+            run(first_marked)(padded(marks, runs.slots), keys, runs.arrays, anchors)
         return anchors
-
-    def _newest(self, number: int) -> np.ndarray:
-        """The first row of the newest session of each key; -1 where there is none."""
-        newest = self.newest.get(number, np.empty(0, np.int64))
-        more = len(self.group.runs.offset) - len(newest)
-        if more > 0:
-            newest = self.newest[number] = np.append(newest, np.full(more, -1))
-        return newest
-
-    def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
-        self.anchors = {n: of_keys(a, live) for n, a in self.anchors.items()}
-        self.newest = {n: of_keys(a, live, -1) for n, a in self.newest.items()}
-
-    def dump(self, node: dict[str, Any], out: BlobWriter, kept: Kept) -> None:
-        node["anchors"] = {
-            entry.number: out.put(of_keys(self._anchors(entry.number), kept.live))
-            for entry in self.bounded
-        }
-
-    def load(self, node: dict[str, Any], source: BlobReader, keys: int) -> None:
-        runs, single = self.group.runs, self.group.keeps_rows
-        for entry in self.bounded:
-            number, rows = str(entry.number), self.group.rows_ever()
-            if number in node.get("anchors", ()):
-                anchors = exactly(source.get(node["anchors"][number]), keys, "keys")
-            elif number in node.get("marks", ()):
-                # Earlier releases marked the slices that begin a session.
-                marks = exactly(source.get(node["marks"][number]), runs.live, "marks", np.bool_)
-                anchors = rows[:keys].copy()
-                run(first_marked)(padded(marks, runs.slots), keys, self.group.runs.arrays, anchors)
-            else:
-                continue
-            check_anchors(anchors, rows[:keys])
-            self.anchors[entry.number] = padded(anchors, len(runs.offset))
-            if not single:
-                newest = self._newest(entry.number)
-                run(find_newest)(_limits(entry), anchors, keys, self.group.runs.arrays, newest)
 
 
 def _limits(entry: WindowEntry) -> tuple[int, int]:
