@@ -15,8 +15,6 @@ from tests.support.folded import CURRENT, EMITTED
 from tests.support.folded_frames import EMITTED_SCHEMA, expected, frame, rows_of
 from tests.support.spark import events
 
-EMITTED_SCHEMA += "retracted boolean"
-
 
 def test_of_each_instance_the_last_revision_stays(spark: Any) -> None:
     emitted = frame(spark, EMITTED, EMITTED_SCHEMA)

@@ -135,7 +135,7 @@ def test_events_that_trailing_windows_reach_no_more_are_forgotten() -> None:
 def test_the_metrics_of_a_stream_show_that_its_state_levels_off(
     spark: Any, settings: Any, tmp_path: Path
 ) -> None:
-    batches = 100
+    batches = 28
     source = Source(tmp_path / "in", EVENT)
     for batch in range(batches):
         rows = keys_that_come_and_go(batch, keys=20)

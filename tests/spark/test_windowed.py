@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import replace
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -20,7 +21,15 @@ from slicewise.spark.batch.windowed import Windowed
 from slicewise.testing import paths_taken, windowed_rows
 from slicewise.windows import Window
 from tests.support.queries import FREE, ROWS
-from tests.support.spark import answers, assert_same, by_id, events, every_aggregate, frame_of
+from tests.support.spark import (
+    SCHEMA,
+    answers,
+    assert_same,
+    by_id,
+    events,
+    every_aggregate,
+    frame_of,
+)
 from tests.support.texts import Text
 
 WAYS: dict[str, list[Aggregate]] = {
@@ -389,3 +398,27 @@ def test_states_may_be_of_a_class_of_a_notebook_cell(spark: Any, commutative: bo
             continue
         with pytest.raises(PySparkException, match="States go from one task of Spark to another"):
             check(frame, rows, FREE[:1], [cell["Boxed"]("x")])
+
+
+def test_no_operator_is_built_on_the_driver(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: sw.Operator, **given: Any) -> None:
+        raise AssertionError("an operator on the driver")
+
+    monkeypatch.setattr(sw.Operator, "__init__", refuse)
+    bounded = frame_of(spark, events(10, seed=1))
+    (tmp_path / "in").mkdir()
+    stream = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "in"))
+    for frame in (bounded, stream):
+        for windows, aggs in (
+            (FREE[0], sw.agg.count()),
+            (FREE[0], sw.agg.median("x")),
+            (FREE[0], sw.agg.last("x")),
+            (ROWS[0], sw.agg.count()),
+        ):
+            query: dict[str, Any] = {"by": "k", "time": "t", "aggs": aggs}
+            assert sw.windowed(frame, **query, windows=windows, watermark=1).columns
+            assert sw.explain(frame, **query, windows=windows)
+            assert sw.rolling(frame, **query, over=5, watermark=1).columns
+            assert sw.explain(frame, **query, over=5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 EMITTED_SCHEMA = "k string, window string, start bigint, end bigint, n bigint, revision bigint, "
+EMITTED_SCHEMA += "retracted boolean"
 
 
 def frame(spark: Any, table: dict[str, list[Any]], schema: str) -> Any:

@@ -240,7 +240,8 @@ def test_threads_that_share_an_operator_wait_for_each_other() -> None:
         sys.setswitchinterval(switching)
     assert not errors
     found.append(op.advance_arrow(10**7))
-    current = sw.fold(pa.concat_tables(found))
+    # Before the first event types are not known: a table without rows has none.
+    current = sw.fold(pa.concat_tables(table for table in found if table.num_rows))
     totals = current.group_by("window").aggregate([("x_sum", "sum")]).to_pydict()
     assert dict(zip(totals["window"], totals["x_sum_sum"], strict=True)) == {
         "tumbling_10": 4000,

@@ -81,10 +81,10 @@ class TextTable(KeyTable):
     ) -> tuple[int, int]:
         known = (self.hashes, self.ends, self.data)
         more = (self.table, known, codes)
-        stop, self.size, _ = run(code_marks)(*given, valid, self.null, *more, done, self.size)
+        stop, self.size, _ = run(code_marks)(given, valid, self.null, *more, done, self.size)
         # Each step is a loop of its own, in which the processor waits for many keys at once.
         if run(unlike)(*given[1:], *known[1:], codes, done, stop, self.null)[0]:
-            stop, self.size = run(code_again)(*given, *more, done, stop, self.size)
+            stop, self.size = run(code_again)(given, *more, done, stop, self.size)
         return stop, self.size
 
     def _insert(self) -> None:
@@ -183,9 +183,7 @@ def put_text(i: int, marks: Any, ends: Any, data: Any, known: Any, code: int) ->
 
 @kernel
 def code_marks(
-    marks: Any,
-    ends: Any,
-    data: Any,
+    given: Any,
     valid: Any,
     null: int,
     table: Any,
@@ -199,6 +197,7 @@ def code_marks(
     Where the processor has to wait for the table, it waits for that of some hundred texts at once,
     in loops that do nothing else; what they find is of no use but to keep them.
     """
+    marks, ends, data = given
     hashes = known[0]
     mask = table.shape[0] - 1
     touched = 0
@@ -285,9 +284,7 @@ def unlike(
 
 @kernel
 def code_again(
-    marks: Any,
-    ends: Any,
-    data: Any,
+    given: Any,
     table: Any,
     known: Any,
     codes: Any,
@@ -296,6 +293,7 @@ def code_again(
     size: int,
 ) -> Any:
     """Codes of texts that have none, each compared with all of its mark."""
+    marks, ends, data = given
     hashes, known_ends, known_data = known
     mask = table.shape[0] - 1
     for i in range(done, stop):

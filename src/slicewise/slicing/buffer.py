@@ -336,11 +336,12 @@ class ReorderBuffer:
     ) -> dict[str, Any]:
         """The events as entries of a snapshot's header, without kept ones that are `gone`.
 
-        `codes` has the new codes of keys.
+        `codes` has the new codes of keys, -1 for those that are left out.
         """
         from slicewise.slicing.state.batches import put_batches
 
         kept = self.kept if gone is None else _left(self.kept, gone)
+        kept = _left(kept, lambda batch: codes[batch.keys] < 0)
         return {
             "waiting": put_batches(self.batches, codes, out),
             "kept": put_batches(kept, codes, out),

@@ -20,8 +20,8 @@ from slicewise.limits import INFINITY
 class Keyed(Protocol):
     """A part of an operator that keeps something by the codes of keys."""
 
-    def mark_held(self, known: np.ndarray) -> None:
-        """Mark the keys of which anything is kept."""
+    def mark_held(self, known: np.ndarray, point: int | None = None) -> None:
+        """Mark the keys of which anything is kept; with `point`, anything that is needed there."""
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
         """Forget all keys but the `live` ones, which are in order; `codes` has their new codes."""
@@ -35,13 +35,16 @@ class Forgetting:
         # How many keys it takes to look for dead ones.
         self.look_at = tuning.active().forget_at_least
 
-    def live(self) -> np.ndarray:
-        """The codes of keys of which anything is known, in order."""
+    def live(self, point: int | None = None) -> np.ndarray:
+        """The codes of keys of which anything is known, in order.
+
+        With `point`, without what is complete there and has not been let go yet.
+        """
         if not self.keys.columns:
             return np.arange(len(self.keys))
         known = np.zeros(len(self.keys), np.bool_)
         for part in self.parts:
-            part.mark_held(known)
+            part.mark_held(known, point)
         return np.flatnonzero(known)
 
     def codes(self, live: np.ndarray) -> np.ndarray:

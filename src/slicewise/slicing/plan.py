@@ -68,7 +68,7 @@ class Plan:
 
 
 def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
-    """Whether windows of time share slices with sessions, which saves an addition per event.
+    """Return whether windows of time share slices with sessions: an addition less per event.
 
     Where there may be many keys and results are never revised, slices of windows of time are kept
     for many keys at once (`store.time_major`); the edges of sessions, other ones for each key,
@@ -81,7 +81,7 @@ def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
 
 
 def chosen_store(windows: Sequence[Window], aggs: Sequence[Aggregate]) -> StoreKind:
-    """Whether a tree over slices pays, by the combines that each unit of time costs.
+    """The store that costs fewer combines for each unit of time: a tree over slices, or none.
 
     A lazy store merges all slices of a window whenever one closes; a tree takes the logarithm for
     each slice and twice that for each window that closes. Aggregates that all invert have states

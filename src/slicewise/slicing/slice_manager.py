@@ -158,7 +158,7 @@ class SliceManager:
         return usable
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
-        """What each window, by its number, makes of late events.
+        """The verdict of each window, by its number, on late events.
 
         If some windows that share slices take them and others do not, they have their own from
         here on.
@@ -292,10 +292,10 @@ class SliceManager:
             stats.stored_rows += sum(int((~gone(batch)).sum()) for batch in self.buffer.kept)
         stats.combines = sum(group.combines for group in groups)
 
-    def mark_held(self, known: np.ndarray) -> None:
-        """Mark the keys of which anything is kept."""
+    def mark_held(self, known: np.ndarray, point: int | None = None) -> None:
+        """Mark the keys of which anything is kept that is needed at `point`."""
         for group in self.groups.values():
-            held = group.held()
+            held = group.held(point)
             known[: len(held)] |= held
         for batch in self.buffer.batches:
             known[batch.keys] = True
@@ -310,13 +310,13 @@ class SliceManager:
 
     def dump(self, live: np.ndarray, codes: np.ndarray, out: BlobWriter) -> dict[str, Any]:
         """The entries of a snapshot's header; of the `live` keys, `codes` has the new codes."""
-        gone = self._outdated() if self.buffer.kept else None
+        gone, point = self._outdated() if self.buffer.kept else None, self.progress.open_from
         return {
             "combined": self.combined,
             "apart": self.apart,
             **self.buffer.dump(codes, gone, out),
             "tracks": [
-                {"place": _said(place), **group.dump(out, live, codes)}
+                {"place": _said(place), **group.dump(out, live, codes, point)}
                 for place, group in self.groups.items()
             ],
         }

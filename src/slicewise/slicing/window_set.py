@@ -36,7 +36,7 @@ class WindowSet:
 
     @property
     def facts(self) -> QueryFacts:
-        """What follows from the windows and aggregates; another object whenever they change."""
+        """The facts of the windows and aggregates; another object whenever they change."""
         if self._facts is None:
             read = [*self.settings.by, *self.settings.order]
             self._facts = QueryFacts.of(self.entries, read, self.settings.aggs, self.next_number)

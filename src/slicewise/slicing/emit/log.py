@@ -132,11 +132,11 @@ class EmissionLog:
 
     def prune(self, floors: dict[int, np.ndarray]) -> None:
         """Forget instances that are beyond change; `floors` has those of all keys, by window."""
-        self.load(self.entries[:, self._changeable(floors)])
+        self.load(self.changeable(floors))
         self.pruned_at = max(tuning.active().prune_at_least, 2 * self.size)
 
-    def _changeable(self, floors: dict[int, np.ndarray]) -> np.ndarray:
-        """Mark the instances that are not beyond change."""
+    def changeable(self, floors: dict[int, np.ndarray]) -> np.ndarray:
+        """The entries of instances that are not beyond change; `floors` is as in `prune`."""
         entries = self.entries
         keep = np.zeros(self.size, np.bool_)
         for window in np.unique(entries[WINDOW]).tolist():
@@ -144,7 +144,7 @@ class EmissionLog:
             mine = np.flatnonzero(entries[WINDOW] == window)
             close = entries[CLOSE][mine].view(of_keys.dtype)
             keep[mine] = close > of_keys[entries[KEY][mine]]
-        return keep
+        return entries[:, keep]
 
     def forget(self, window: int) -> None:
         """Forget all instances of a window."""
@@ -162,8 +162,7 @@ class EmissionLog:
 
         `floors` is as in `prune`, and `codes` has the new codes of keys.
         """
-        entries = self.entries
-        fields = dict(zip(FIELDS, entries[:, self._changeable(floors)], strict=True))
+        fields = dict(zip(FIELDS, self.changeable(floors), strict=True))
         fields["key"] = codes[fields["key"]]
         # Near to each other, and so short as distances.
         fields["end"], fields["close"] = (

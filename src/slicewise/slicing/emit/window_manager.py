@@ -147,9 +147,10 @@ class WindowManager:
             floors.update(dict.fromkeys((entry.number for entry in group.windows), of_keys))
         return floors
 
-    def mark_held(self, known: np.ndarray) -> None:
-        """Mark the keys of which anything is remembered."""
-        known[self.log.entries[KEY]] = True
+    def mark_held(self, known: np.ndarray, point: int | None = None) -> None:
+        """Mark the keys of which anything is remembered; with `point`, that may still change."""
+        entries = self.log.entries if point is None else self.log.changeable(self._floors())
+        known[entries[KEY]] = True
         for codes in self.dirty:
             known[codes] = True
 

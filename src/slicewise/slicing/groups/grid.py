@@ -159,8 +159,10 @@ class GridGroup(SliceGroup):
         self.fuse(point, np.array([point]), self.fused_to)
         super().evict(point)
 
-    def dump(self, out: BlobWriter, live: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
-        node = super().dump(out, live, codes)
+    def dump(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
+    ) -> dict[str, Any]:
+        node = super().dump(out, live, codes, point)
         return {**node, "choice": self.choice.dump()} if self.choice.settled else node
 
     def _load_slices(self, node: Any, source: BlobReader, keys: int, since: int | None) -> None:

@@ -159,9 +159,12 @@ class SliceGroup(ABC):
         """Take note that there are key codes below `keys`."""
         self.slices.admit(keys)
 
-    def held(self) -> np.ndarray:
-        """By code, the keys of which anything is known that an answer may depend on."""
-        held = self.slices.held()
+    def held(self, point: int | None = None) -> np.ndarray:
+        """By code, the keys of which anything is known that an answer may depend on.
+
+        With `point`, without slices of which every instance is complete there.
+        """
+        held = self.slices.held(self.first_needed(point))
         for family in self.families:
             family.held(held)
         return held
@@ -240,6 +243,15 @@ class SliceGroup(ABC):
             family.keep(point, keep)
         return keep
 
+    def first_needed(self, point: int | None) -> np.ndarray | None:
+        """For each key, its first place that may be needed at `point`; `None` if all of them are.
+
+        A store by time has dropped all others already.
+        """
+        if point is None or not isinstance(self.slices, KeyMajorStore):
+            return None
+        return self._keep() if point >= INFINITY else self.needed(point)
+
     def earliest(self, places: np.ndarray) -> np.ndarray:
         """Times before which the slices at these places have no event."""
         found: np.ndarray = self.runs.first[self.runs.slot[places]]
@@ -314,18 +326,22 @@ class SliceGroup(ABC):
     def _keep(self) -> np.ndarray:
         return self.runs.offset + self.runs.size
 
-    def dump(self, out: BlobWriter, live: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
+    def dump(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
+    ) -> dict[str, Any]:
         """Write the slices of the `live` keys, of which `codes` has the new codes.
 
-        Returns the node of a snapshot that finds them again; the group stays as it is.
+        Slices of which every instance is complete at `point` are left out. Returns the node of a
+        snapshot that finds the others again; the group stays as it is.
         """
+        keep = self.first_needed(point)
         node = {
             "kind": self.kind,
-            **self.slices.dump(out, live, codes, self.layout),
+            **self.slices.dump(out, live, codes, self.layout, keep),
             "evict_at": self.evict_at,
         }
         if isinstance(self.slices, KeyMajorStore):  # by time there is nothing more to say
-            kept = Kept(live, codes, self.runs.slots_of(live))
+            kept = Kept(live, codes, self.runs.slots_of(live, keep))
             ties = self.tie_order.table(kept.slots)
             if ties is not None:
                 node["ties"] = out.put_bytes(table_bytes(ties))

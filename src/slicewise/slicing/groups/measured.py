@@ -104,7 +104,7 @@ class MeasureGroup(GridGroup):
             wanted = wanted & column.valid
         if at.dtype.kind == "f":
             wanted = wanted & np.isfinite(at)
-        self._admit()
+        self.admit()
         behind = wanted & (at < self.settled[batch.keys])
         self.regressed = behind if behind.any() else None
         if self.regressed is not None:
@@ -155,15 +155,16 @@ class MeasureGroup(GridGroup):
     def takes(self, late: Late, verdicts: Mapping[int, Verdict]) -> np.ndarray:
         return SliceGroup.takes(self, late, verdicts)
 
-    def held(self) -> np.ndarray:
-        held = SliceGroup.held(self)
+    def held(self, point: int | None = None) -> np.ndarray:
+        held = SliceGroup.held(self, point)
         return held | (of_keys(self.settled, np.arange(len(held)), BEGINNING) > BEGINNING)
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
         super().renumber(live, codes)
         self.settled = of_keys(self.settled, live, BEGINNING)
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
+        """Make room for the keys that there are."""
         more = len(self.runs.offset) - len(self.settled)
         if more > 0:
             self.settled = np.append(self.settled, np.full(more, BEGINNING, self.settled.dtype))
@@ -182,7 +183,7 @@ class MeasureGroup(GridGroup):
 
     def reached(self, point: int) -> np.ndarray:
         """For each key, the greatest start of a slice with an event below `point`."""
-        self._admit()
+        self.admit()
         if point >= INFINITY:
             return np.full(len(self.settled), INFINITY, self.settled.dtype)
         reached = self.settled.copy()
@@ -216,15 +217,17 @@ class MeasureGroup(GridGroup):
         run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep
 
-    def dump(self, out: BlobWriter, live: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
-        node = super().dump(out, live, codes)
+    def dump(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
+    ) -> dict[str, Any]:
+        node = super().dump(out, live, codes, point)
         return {**node, "settled": out.put(of_keys(self.settled, live, BEGINNING))}
 
     def load(self, node: Any, source: BlobReader, keys: int, since: int | None = None) -> None:
         settled = source.get(node["settled"])
         self.keep_as(settled.dtype, rows=node["arrival"] is not None)
         super().load(node, source, keys, since)
-        self._admit()
+        self.admit()
         exactly(settled, keys, "keys", self.settled.dtype)
         known = settled[settled != BEGINNING]
         require((np.abs(known) < self.reach).all(), "keys have come beyond all values")

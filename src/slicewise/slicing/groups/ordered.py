@@ -108,8 +108,10 @@ class OrderedGroup(SliceGroup):
             self.fuse(point, highs, BEGINNING)
         super().evict(point)
 
-    def dump(self, out: BlobWriter, live: np.ndarray, codes: np.ndarray) -> dict[str, Any]:
-        node = super().dump(out, live, codes)
+    def dump(
+        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
+    ) -> dict[str, Any]:
+        node = super().dump(out, live, codes, point)
         return {**node, "seen": out.put(of_keys(self.seen, live)), "after": self.after}
 
     def load(self, node: Any, source: BlobReader, keys: int, since: int | None = None) -> None:

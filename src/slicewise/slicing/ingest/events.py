@@ -115,7 +115,7 @@ def _is_dictionary(array: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def _is_unreadable(value: pa.Scalar) -> bool:
-    """Whether there is a text in a value that is no UTF-8."""
+    """Return whether there is a text in a value that is no UTF-8."""
     try:
         value.as_py()
     except UnicodeDecodeError:

@@ -56,7 +56,7 @@ def reach_of(windows: Iterable[Window], kind: pa.DataType) -> Reach:
 
 
 def within(times: Parsed, reach: Reach) -> Parsed:
-    """The same times, of which those out of reach are not usable."""
+    """Times of which those out of reach are not usable."""
     first, last = reach
     if times.usable is None and times.low >= first and times.high <= last:
         return times

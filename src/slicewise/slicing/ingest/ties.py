@@ -86,7 +86,7 @@ class Ties:
         known.valid[slots] = True if column.valid is None else column.valid
 
     def table(self, slots: np.ndarray) -> pa.Table | None:
-        """What is known of some slots; `None` if nothing decides between rows."""
+        """A table of what is known of some slots; `None` if nothing decides between rows."""
         import pyarrow as pa
 
         if not self.columns:
@@ -99,7 +99,7 @@ class Ties:
             self._put(name, Column.from_arrow(table[name]), np.arange(table.num_rows), size)
 
     def copied(self) -> Ties:
-        """The same once more."""
+        """A copy that shares no arrays."""
         made = Ties(self.order)
         made.columns = {n: _grown(c, c.type, len(c)) for n, c in self.columns.items()}
         return made

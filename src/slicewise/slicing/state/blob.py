@@ -184,7 +184,7 @@ class BlobReader:
         return found
 
     def unpickled(self, place: list[int]) -> Any:
-        """What is pickled at a place, if the bytes are trusted."""
+        """The value that is pickled at a place, if the bytes are trusted."""
         if not self.trusted:
             raise distrusted(self.header.get("pickled") or [])
         return pickle.loads(self.get_bytes(place))
@@ -218,7 +218,7 @@ def path_of(thing: Any) -> str | None:
 
 
 def loaded(path: str) -> Any:
-    """What a path names in a module that is imported already; `None` if there is nothing.
+    """The thing that a path names in a module that is imported already; `None` if there is nothing.
 
     Nothing is imported for it and no code runs.
     """
@@ -230,7 +230,7 @@ def loaded(path: str) -> Any:
 
 
 def _checked(blob: bytes) -> memoryview:
-    """What follows the preamble, once it is known to be whole."""
+    """The bytes behind the preamble, once it is known to be whole."""
     if not isinstance(blob, bytes | bytearray | memoryview):
         raise SnapshotError(
             f"A snapshot is bytes, as `Operator.snapshot()` returns; given: {type(blob).__name__}."

@@ -237,7 +237,7 @@ def _are_whole(values: Any, many: int) -> bool:
 
 
 def _begins(group: SliceGroup, code: int, position: int) -> bool:
-    """Whether a slice of a key begins with the row at this position."""
+    """Return whether a slice of a key begins with the row at this position."""
     runs = group.runs
     a = int(runs.offset[code])
     starts = runs.start[a : a + int(runs.size[code])]
@@ -246,7 +246,7 @@ def _begins(group: SliceGroup, code: int, position: int) -> bool:
 
 
 def _rise(ends: np.ndarray, begins: np.ndarray, size: np.ndarray) -> bool:
-    """Whether each slice ends at or before the beginning of the next one of its run."""
+    """Return whether each slice ends before the next one of its run begins, or there."""
     good = ends <= begins
     last = np.cumsum(size) - 1  # of each run, which the next run does not follow
     good[last[(last >= 0) & (last < len(good))]] = True

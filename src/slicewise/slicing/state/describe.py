@@ -158,7 +158,7 @@ def _function(path: str | None, *, trusted: bool) -> Any:
 
 
 def _imported(path: str) -> Any:
-    """What a path names, for words that are trusted; `LookupError` says what is wrong with it."""
+    """The thing that a trusted path names; `LookupError` says what is wrong with the path."""
     module, _, name = path.partition(":")
     try:
         return _resolved(importlib.import_module(module), name)

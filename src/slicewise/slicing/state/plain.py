@@ -57,7 +57,7 @@ class Reader(Protocol):
         """The class of states that has this name."""
 
     def unpickled(self, place: Any) -> Any:
-        """What is pickled there, if that may be read."""
+        """The value that is pickled there, if that may be read."""
 
 
 # What holds other values, by the name it has in a description.
@@ -164,7 +164,7 @@ def _pickled(kind: type, values: Sequence[Any], out: Writer) -> Node:
 
 
 def _are_scalars(values: Sequence[np.generic]) -> bool:
-    """Whether numbers or times of numpy have one type, and so one unit."""
+    """Return whether numbers or times of numpy have one type, and so one unit."""
     (kind, *others) = {value.dtype for value in values}
     return not others and kind.kind in "biufMm" and kind.itemsize <= 8
 
@@ -303,7 +303,7 @@ def _records(kind: type, values: Sequence[Any], out: Writer) -> Node | None:
 
 
 def _is_more(value: Any, names: list[str]) -> bool:
-    """Whether a dataclass has attributes beside its fields, or lacks one of them."""
+    """Return whether a dataclass has attributes beside its fields, or lacks one of them."""
     more = getattr(value, "__dict__", {}).keys() - set(names)
     return bool(more) or not all(hasattr(value, name) for name in names)
 

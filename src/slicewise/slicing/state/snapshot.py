@@ -1,9 +1,9 @@
 """Snapshots: all that an operator knows as bytes. See `state.resume` for the way back.
 
-Only slices that are kept are written, in the order of their runs, and only keys of which anything
-is known; so the size of a snapshot follows what is kept. Nothing is pickled but what only pickle
-can say: values of one's own Python types in states and in what one's own windows keep. The header
-lists their types under "pickled", and they are read only from bytes that are trusted.
+Only slices that open instances need are written, and only keys of which anything is known; so the
+size of a snapshot follows what is needed. The operator stays as it is. Nothing is pickled but what
+only pickle can say: values of one's own Python types in states and in what one's own windows keep.
+The header lists their types under "pickled", and they are read only from bytes that are trusted.
 """
 
 from __future__ import annotations
@@ -31,13 +31,10 @@ VERSIONED = ("progress", "windows", "schema", "quarantine", "slices", "emission"
 
 
 def snapshot(parts: Parts) -> bytes:
-    """All that the parts of an operator know."""
+    """All that the parts of an operator know; they stay as they are."""
     settings = parts.settings
-    parts.guard.begin()
-    _compact(parts)
-    parts.guard.end()
     out = BlobWriter(modules_of(parts.windows.defined, settings.aggs))
-    live = parts.forgetting.live()
+    live = parts.forgetting.live(parts.progress.open_from)
     codes = parts.forgetting.codes(live)
     progress = parts.progress.dump()
     header = {
@@ -60,14 +57,6 @@ def snapshot(parts: Parts) -> bytes:
         "parts": {name: getattr(parts, name).version for name in VERSIONED},
     }
     return out.blob(header)
-
-
-def _compact(parts: Parts) -> None:
-    """Let go of what nothing can need any more, all of it; otherwise that is done now and then."""
-    horizon = parts.progress.open_from
-    for group in parts.slices.groups.values():
-        group.evict_at = 0
-        group.evict(horizon)
 
 
 def _put_keys(keys: Keys, live: np.ndarray, out: BlobWriter) -> Any:

@@ -64,8 +64,8 @@ class SliceStore(ABC):
         """Make room for key codes below `keys`."""
 
     @abstractmethod
-    def held(self) -> np.ndarray:
-        """Return for each key, by code, whether it has slices."""
+    def held(self, keep: np.ndarray | None = None) -> np.ndarray:
+        """Return for each key, by code, whether it has slices; `keep` is as in `dump`."""
 
     @abstractmethod
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
@@ -77,11 +77,17 @@ class SliceStore(ABC):
 
     @abstractmethod
     def dump(
-        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, layout: Layout
+        self,
+        out: BlobWriter,
+        live: np.ndarray,
+        codes: np.ndarray,
+        layout: Layout,
+        keep: np.ndarray | None = None,
     ) -> dict[str, Any]:
         """Write the slices of the `live` keys, of which `codes` has the new codes.
 
-        Returns the node of a snapshot that finds them again; the store stays as it is.
+        With `keep`, which has a place for each key, those before it are left out, as far as slices
+        have places. Returns the node of a snapshot that finds them again; the store stays as it is.
         """
 
     @abstractmethod

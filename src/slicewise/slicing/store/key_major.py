@@ -79,8 +79,10 @@ class KeyMajorStore(SliceStore):
     def admit(self, keys: int) -> None:
         self.runs.admit(keys)
 
-    def held(self) -> np.ndarray:
-        held: np.ndarray = self.runs.size[: self.runs.keys] > 0
+    def held(self, keep: np.ndarray | None = None) -> np.ndarray:
+        runs = self.runs
+        begin = runs.offset if keep is None else keep
+        held: np.ndarray = (runs.offset + runs.size > begin)[: runs.keys]
         return held
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
@@ -91,15 +93,21 @@ class KeyMajorStore(SliceStore):
         np.minimum(self.runs.stop, point, out=self.runs.stop)
 
     def dump(
-        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, layout: Layout
+        self,
+        out: BlobWriter,
+        live: np.ndarray,
+        codes: np.ndarray,
+        layout: Layout,
+        keep: np.ndarray | None = None,
     ) -> dict[str, Any]:
         runs = self.runs
-        places = runs.places(live[live < runs.keys])
+        gone = 0 if keep is None else keep - runs.offset
+        places = runs.places(live[live < runs.keys], keep)
         slots = runs.slot[places]
         start, first, last = runs.start[places], runs.first[slots], runs.last[slots]
         return {
-            "size": out.put(of_keys(runs.size, live)),
-            "base": out.put(of_keys(runs.base, live)),
+            "size": out.put(of_keys(runs.size - gone, live)),
+            "base": out.put(of_keys(runs.base + gone, live)),
             "start": out.put(start),
             # Near to each other, and so short as distances.
             "stop": None if layout.rows else out.put(_apart(runs.stop[places], start)),

@@ -107,15 +107,19 @@ class Runs:
                 setattr(other, name, value.copy())
         return other
 
-    def places(self, keys: np.ndarray) -> np.ndarray:
-        """All places of the runs of these keys, one run after the other."""
-        size = self.size[keys]
-        first: np.ndarray = np.repeat(self.offset[keys] - size.cumsum() + size, size)
+    def places(self, keys: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
+        """All places of the runs of these keys, one run after the other.
+
+        With `keep`, which has a place for each key, only those from there on.
+        """
+        begin = self.offset[keys] if keep is None else keep[keys]
+        size = self.offset[keys] + self.size[keys] - begin
+        first: np.ndarray = np.repeat(begin - size.cumsum() + size, size)
         return first + np.arange(len(first))
 
-    def slots_of(self, keys: np.ndarray) -> np.ndarray:
-        """The slots of all slices of these keys, one run after the other."""
-        slots: np.ndarray = self.slot[self.places(keys[keys < self.keys])]
+    def slots_of(self, keys: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
+        """The slots of all slices of these keys, one run after the other; see `places`."""
+        slots: np.ndarray = self.slot[self.places(keys[keys < self.keys], keep)]
         return slots
 
     def scratch(self, size: int) -> tuple[np.ndarray, ...]:

@@ -353,7 +353,7 @@ class TimeMajorStore(SliceStore):
     def admit(self, keys: int) -> None:
         self.many = max(self.many, keys)
 
-    def held(self) -> np.ndarray:
+    def held(self, keep: np.ndarray | None = None) -> np.ndarray:
         held = np.zeros(self.many, np.bool_)
         for begin, end in self.ranges():
             held[self.pool.codes[begin:end]] = True
@@ -386,7 +386,12 @@ class TimeMajorStore(SliceStore):
     # Snapshots.
 
     def dump(
-        self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, layout: Layout
+        self,
+        out: BlobWriter,
+        live: np.ndarray,
+        codes: np.ndarray,
+        layout: Layout,
+        keep: np.ndarray | None = None,
     ) -> dict[str, Any]:
         ranges = np.array([*self.ranges()], np.int64).reshape(-1, 2)
         size = ranges[:, 1] - ranges[:, 0]
