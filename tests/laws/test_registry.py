@@ -26,6 +26,9 @@ from slicewise.testing.laws import fold_all
 from tests.support.columns import COLUMNS, aggregates_on, columns_of, refused
 
 KINDS = pytest.mark.parametrize("kind", COLUMNS)
+# An operator and a snapshot see columns after their kernels are chosen: one type of each kind of
+# state is enough, where each further one would compile all of it anew.
+COMPILED_ELSEWHERE = {"int8", "int32", "uint64", "float16", "float32", "bool"}
 
 
 def test_every_public_aggregate_is_in_the_registry() -> None:
@@ -97,7 +100,7 @@ def test_kernels_and_merged_slices_give_the_answers_of_python(kind: str) -> None
                 assert same(found, expected), (agg, size, cuts, found, expected)
 
 
-@KINDS
+@pytest.mark.parametrize("kind", [kind for kind in COLUMNS if kind not in COMPILED_ELSEWHERE])
 def test_an_operator_and_its_restored_snapshot_give_the_answers_of_python(kind: str) -> None:
     """Slices of five rows, merged into windows of ten, of all aggregates at once."""
     table, aggs = columns_of(kind), aggregates_on(kind)

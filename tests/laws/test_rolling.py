@@ -50,7 +50,7 @@ AGGS: list[Aggregate] = [
 
 
 @given(rows=ROWS, spans=st.lists(SPANS, min_size=1, max_size=3, unique=True))
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_every_row_gets_the_fold_of_the_rows_it_sees(
     rows: list[Row], spans: list[Ticks | Rows]
 ) -> None:

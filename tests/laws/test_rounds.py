@@ -78,7 +78,7 @@ def check(found: pa.Table, rows: list[Row], spans: list[Any], aggs: list[Aggrega
     spans=st.lists(SPANS, min_size=1, max_size=3, unique=True),
     most=st.integers(1, 9),
 )
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_full_rounds_give_the_fold_of_the_rows_that_a_row_sees(
     rows: list[Row], spans: list[Ticks | Rows], most: int
 ) -> None:
@@ -89,7 +89,7 @@ def test_full_rounds_give_the_fold_of_the_rows_that_a_row_sees(
 
 
 @given(rows=round_rows(holes=True), span=st.integers(1, 20).map(Ticks), most=st.integers(1, 9))
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_a_key_without_a_row_in_a_round_has_nothing_there(
     rows: list[Row], span: Ticks, most: int
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_key_without_a_row_in_a_round_has_nothing_there(
     lost=st.lists(st.integers(0, 99), max_size=3),
     spans=st.lists(SPANS, min_size=1, max_size=2, unique=True),
 )
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_rows_that_are_out_of_place_change_nothing(
     rows: list[Row], extra: list[tuple[int, int]], lost: list[int], spans: list[Ticks | Rows]
 ) -> None:

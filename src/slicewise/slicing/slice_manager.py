@@ -292,6 +292,10 @@ class SliceManager:
             stats.stored_rows += sum(int((~gone(batch)).sum()) for batch in self.buffer.kept)
         stats.combines = sum(group.combines for group in groups)
 
+    def live(self) -> int:
+        """The number of slices that open windows may need: those that a snapshot has."""
+        return sum(group.live_at(self.progress.open_from) for group in self.groups.values())
+
     def mark_held(self, known: np.ndarray, point: int | None = None) -> None:
         """Mark the keys of which anything is kept that is needed at `point`."""
         for group in self.groups.values():

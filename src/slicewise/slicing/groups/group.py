@@ -268,6 +268,11 @@ class SliceGroup(ABC):
         found: np.ndarray = runs.start[places] if len(runs.start) else positions
         return found
 
+    def live_at(self, point: int) -> int:
+        """The number of slices that may be needed at `point`: those that a snapshot has."""
+        keep = self.first_needed(point)
+        return self.live if keep is None else int((self._keep() - keep).sum())
+
     def evict(self, point: int) -> None:
         """Drop the slices of which every instance is complete at `point`."""
         # Looking at every key pays only when there is enough to be found.

@@ -113,7 +113,7 @@ class WindowsKept(Kept):
         metrics.late += stats.late_dropped - self.late
         metrics.late_partly += stats.late_partly - self.late_partly
         metrics.bad += stats.bad - self.bad
-        metrics.slices = stats.slices
+        metrics.slices = self.operator.parts.slices.live()
         metrics.failed = self.failed
         metrics.interpreted = sum(not bound.compiled for bound in self.operator.parts.schema.bounds)
 
