@@ -22,8 +22,6 @@ import pyarrow as pa
 import slicewise as sw
 from benchmarks.common import DOCS, Report, best, cores, machine
 from slicewise.arrays import grouping
-from slicewise.mergers import array as sliding
-from slicewise.mergers.sba import slide_chunks
 from slicewise.tuning import tuned
 
 NEVER = 1 << 60
@@ -128,7 +126,7 @@ def new_memory() -> Iterator[None]:
     def new(free: Any, size: int, dtype: Any) -> np.ndarray:
         return grouping.room(size, dtype)
 
-    with mock.patch.object(grouping, "reused", new):
+    with mock.patch("slicewise.frames.places.reused", new):
         yield
 
 
@@ -175,9 +173,9 @@ PATHS = (
         rolled,
     ),
     Path(
-        "states of one number (`slide_together`)",
+        "one length, long (`sweep_together`)",
         "`slide`: max of the last 1000",
-        lambda: mock.patch.object(sliding, "slide_together", slide_chunks),
+        lambda: tuned(together=NEVER),
         slid(sw.agg.max(), 1000),
     ),
     Path(
