@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,6 @@ import pyarrow as pa
 
 import slicewise as sw
 from benchmarks.common import DOCS, Report, best, cores, machine
-from slicewise.arrays import grouping
 from slicewise.tuning import tuned
 
 NEVER = 1 << 60
@@ -115,21 +114,6 @@ def texts() -> Run:
     return fed(events, 8, by="k", windows=[sw.tumbling(600 * SECOND)], emit="final")
 
 
-def repeated() -> Run:
-    table = pa.table(keyed(2_000_000, 100))
-    aggs = [sw.agg.max("x"), sw.agg.sum("x"), sw.agg.min("x")]
-    return lambda: sw.rolling(table, by="k", time="t", over=[60 * SECOND], aggs=aggs)
-
-
-@contextmanager
-def new_memory() -> Iterator[None]:
-    def new(free: Any, size: int, dtype: Any) -> np.ndarray:
-        return grouping.room(size, dtype)
-
-    with mock.patch("slicewise.frames.places.reused", new):
-        yield
-
-
 def without_table() -> AbstractContextManager[Any]:
     return mock.patch("slicewise.arrays.keys.table_for", return_value=None)
 
@@ -195,12 +179,6 @@ PATHS = (
         "20,000 keys that are numbers, micro-batches",
         without_table,
         by_time(20_000),
-    ),
-    Path(
-        "memory used again (`arrays/grouping.py`)",
-        "`rolling`: three aggregates, 100 keys",
-        new_memory,
-        repeated,
     ),
 )
 

@@ -34,7 +34,6 @@ FastPath = Literal[
     "slide_together",  # `slide` made suffixes together with prefixes
     "two threads",  # `slide` shared its work with a second thread
     "text table",  # keys were looked up in a table of texts
-    "memory reuse",  # an array was made in the memory of a free one
 ]
 
 

@@ -47,12 +47,6 @@ def slide(length: int, agg: Any = None, size: int = 100, algorithm: str | None =
     sw.slide(np.ones(size), sw.agg.max() if agg is None else agg, length, algorithm=algorithm)
 
 
-def shuffled(rows: int) -> None:
-    """Rows of keys that change places leave arrays behind that results may use."""
-    data = pd.DataFrame({"t": np.arange(rows), "k": np.arange(rows) % 3, "x": 1.0, "y": 2.0})
-    sw.rolling(data, by="k", time="t", over=5, aggs=[sw.agg.sum("x"), sw.agg.sum("y")])
-
-
 LONG, MANY = Tuning().threads_length, Tuning().keys_by_time
 TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10))),
@@ -63,7 +57,6 @@ TAKEN: list[tuple[FastPath, Any]] = [
     ("slide_together", lambda: slide(64)),
     ("two threads", lambda: slide(LONG, size=3 * LONG, algorithm="pba")),
     ("text table", lambda: table(["a", "b"])),
-    ("memory reuse", lambda: shuffled(1000)),
 ]
 NOT_TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY - 10, sw.tumbling(10))),
