@@ -140,17 +140,6 @@ PATHS = (
         ),
     ),
     Path(
-        "session cells (`slicing/locate/session_cells.py`)",
-        "a table of one key in no order, sessions beside 10 s every 1 s",
-        lambda: tuned(events_per_cell=NEVER),
-        lambda: fed(
-            shuffled(8_000_000),
-            2,
-            windows=[sw.sliding(10 * SECOND, every=SECOND), sw.session(1000)],
-            emit="final",
-        ),
-    ),
-    Path(
         "rounds (`frames/rounds.py`, `round_sweep.py`)",
         "`rolling`: 1000 sensors that are read each second",
         lambda: tuned(rounds_rows=NEVER),

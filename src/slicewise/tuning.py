@@ -28,7 +28,6 @@ FastPath = Literal[
     "bands",  # events were added to slices by time
     "bands closed",  # instances came from slices by time
     "cells",  # events of one key found their slices by a grid
-    "session cells",  # and those of sessions
     "rounds",  # `rolling` went from round to round, keys side by side
     "series",  # results travelled to Spark in series
     "slide_together",  # `slide` made suffixes together with prefixes
