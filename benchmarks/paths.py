@@ -48,12 +48,6 @@ def keyed(rows: int, keys: int, seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
-def shuffled(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Events of one key in no order."""
-    random = np.random.default_rng(seed)
-    return {"t": random.integers(0, 3600 * SECOND, rows), "x": random.random(rows)}
-
-
 def fed(events: Mapping[str, np.ndarray], pieces: int, **options: Any) -> Run:
     """An operator that takes the events in pieces and closes what it can after each."""
     size = len(events["t"])
@@ -130,14 +124,6 @@ PATHS = (
         "10 min every 1 min, 500 keys, final results",
         lambda: tuned(keys_by_time=NEVER),
         by_time(500),
-    ),
-    Path(
-        "cells (`slicing/locate/time_cells.py`)",
-        "a table of one key in no order, 10 s every 1 s",
-        lambda: tuned(events_per_cell=NEVER),
-        lambda: fed(
-            shuffled(8_000_000), 2, windows=[sw.sliding(10 * SECOND, every=SECOND)], emit="final"
-        ),
     ),
     Path(
         "rounds (`frames/rounds.py`, `round_sweep.py`)",

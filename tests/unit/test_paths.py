@@ -51,7 +51,6 @@ LONG, MANY = Tuning().threads_length, Tuning().keys_by_time
 TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10))),
     ("bands closed", lambda: operate(5000, MANY, sw.sliding(500, every=250))),
-    ("cells", lambda: operate(2000, 1, sw.tumbling(10))),
     ("rounds", lambda: roll(1 << 15, 32)),
     ("slide_together", lambda: slide(64)),
     ("two threads", lambda: slide(LONG, size=3 * LONG, algorithm="pba")),
@@ -64,8 +63,6 @@ NOT_TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10), store="eager")),
     ("bands", lambda: operate(5000, MANY, sw.tumbling(sw.rows(3)))),
     ("bands closed", lambda: operate(5000, MANY, sw.sliding(100, every=2))),
-    ("cells", lambda: operate(100, 1, sw.tumbling(10))),
-    ("cells", lambda: operate(2000, 2, sw.tumbling(10))),
     ("rounds", lambda: roll(1 << 15, 31)),
     ("rounds", lambda: roll(1 << 14, 32)),
     ("slide_together", lambda: slide(63)),
