@@ -108,11 +108,12 @@ def test_an_argument_of_windowed_that_there_is_not_names_the_one_that_was_meant(
         f"`windowed` has no argument `{given}`. For `{given}`, did you mean `{meant}`? "
         "It takes: data, by, time, windows, aggs"
     )
+    query: dict[str, Any] = {given: 1}
     with pytest.raises(ArgumentError) as caught:
-        sw.windowed(TABLE, **{given: 1})  # type: ignore[call-overload]
+        sw.windowed(TABLE, **query)
     assert str(caught.value).startswith(message)
     with pytest.raises(ArgumentError, match=f"did you mean `{meant}`"):
-        sw.windowed_by(**{given: 1})  # type: ignore[call-overload]
+        sw.windowed_by(**query)
 
 
 @pytest.mark.parametrize(
