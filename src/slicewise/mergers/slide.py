@@ -45,11 +45,13 @@ from slicewise.limits import UNLIMITED
 from slicewise.mergers.array import halves, prepare, two_threads
 from slicewise.mergers.base import FlatMerger, Merger
 from slicewise.mergers.shared import Query, answer_together
+from slicewise.suggestions import meant, taking_names
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
+@taking_names
 def slide(
     values: Any,
     aggregate: Aggregate,
@@ -242,6 +244,7 @@ def _merger(algorithm: str | None, aggregate: Aggregate) -> type[Merger] | None:
     if algorithm not in CATALOGUE:
         raise CapabilityError(
             f"`algorithm` is None or one of {', '.join(CATALOGUE)}; given: {algorithm!r}."
+            f"{meant(algorithm, CATALOGUE)}"
         )
     merger: type[Merger] = CATALOGUE[algorithm].cls
     merger.check(aggregate)
@@ -349,7 +352,7 @@ def _columns(
             if name not in values:
                 raise ColumnError(
                     f"There is no column {name!r}, which `{aggregate.name}` reads; the columns "
-                    f"are {', '.join(map(repr, values)) or 'none'}."
+                    f"are {', '.join(map(repr, values)) or 'none'}.{meant(name, values)}"
                 )
         arrays = [values[name] for name in names]
     elif isinstance(values, Mapping):

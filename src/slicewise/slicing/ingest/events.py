@@ -11,6 +11,7 @@ import numpy as np
 from slicewise.columns import Column, has_text, plain_type, without_views
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.spans import MICROSECONDS
+from slicewise.suggestions import meant
 from slicewise.times import UNITS
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ class Columns(Mapping[str, Column]):
         if name not in self._made:
             if name not in self._raw:
                 known = ", ".join(map(repr, self._raw)) or "none"
-                raise ColumnError(f"There is no column {name!r} in the batch; it has: {known}.")
+                raise ColumnError(
+                    f"There is no column {name!r} in the batch; it has: {known}."
+                    f"{meant(name, self._raw)}"
+                )
             self._made[name] = column_of(name, self._raw[name])
         return self._made[name]
 
