@@ -111,7 +111,6 @@ def rolling(
     from slicewise.arrays.ranks import ranks
     from slicewise.frames.trailing import rolling_columns
 
-    free: list[Any] = []
     arrows = {name: table.arrow(name) for name in (*keys, *decides)}
     columns = {name: table.column(name) for name in (time, *used)}
     places: Any = None
@@ -129,7 +128,6 @@ def rolling(
         {name: columns[name] for name in used},
         spans,
         chosen,
-        free,
         nan_is_null=table.nan_is_null,
     )
     bad = unusable(columns[time], times.valid)
@@ -143,7 +141,7 @@ def rolling(
         back = np.argsort(places)
         results = [column.take(back) for column in results]
     like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
+    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), like)
     return made
 
 
