@@ -11,6 +11,7 @@ import pytest
 
 import slicewise as sw
 from slicewise.errors import BadRowsWarning
+from slicewise.windows import Window
 from tests.support.spark import answers
 from tests.support.streaming import Source, run
 
@@ -18,7 +19,7 @@ DAY = 86_400_000_000
 NEAR = 1_704_067_200_000_000  # 2024-01-01
 LAST = 253_402_214_400_000_000  # 9999-12-31
 FAR = [LAST + 20 * 3_600_000_000, 568_971_820_800_000_000, -77_941_699_200_000_000]
-WAYS: dict[str, tuple[list[sw.Window], list[sw.Aggregate]]] = {
+WAYS: dict[str, tuple[list[Window], list[sw.Aggregate]]] = {
     "native": ([sw.tumbling("1d")], [sw.agg.sum("x")]),
     "native, merged": ([sw.sliding("2d", every="1d")], [sw.agg.sum("x")]),
     "combined": ([sw.tumbling("1d")], [sw.agg.median("x")]),

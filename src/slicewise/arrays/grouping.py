@@ -136,21 +136,6 @@ def room(size: int, dtype: Any) -> np.ndarray:
     return raw[skip : skip + wanted].view(dtype)
 
 
-def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """An array in the memory of a free one, or in new memory when none fits.
-
-    It is the one that was free last, because some of it may be in the processor's cache. At most a
-    fifth of its memory stays unused.
-    """
-    wanted = size * dtype.itemsize
-    for k, array in reversed(list(enumerate(free))):
-        fits = 0.8 * array.nbytes <= wanted <= array.nbytes
-        if fits and object not in (array.dtype, dtype):
-            tuning.took("memory reuse")
-            return free.pop(k).view(np.uint8)[:wanted].view(dtype)
-    return room(size, dtype)
-
-
 def read_only(array: np.ndarray) -> np.ndarray:
     """Return a view of the same memory that may not be written to.
 

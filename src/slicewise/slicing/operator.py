@@ -26,6 +26,7 @@ from slicewise.slicing.parts import Parts
 from slicewise.slicing.plan import Plan
 from slicewise.slicing.progress import Stats, point_of
 from slicewise.slicing.settings import Emit, Settings, StoreKind
+from slicewise.suggestions import taking_names
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Operator:
     b tumbling_10 10 20 {'x_sum': 5}
     """
 
+    @taking_names
     def __init__(
         self,
         *,

@@ -44,7 +44,6 @@ class ArrowTable:
     def with_columns(
         self,
         new: Mapping[str, Column],
-        free: list[np.ndarray] | None = None,
         like: Mapping[str, str] | None = None,
     ) -> pa.Table | pa.RecordBatch:
         fields = list(self.data.schema)
@@ -109,7 +108,6 @@ class DictTable:
     def with_columns(
         self,
         new: Mapping[str, Column],
-        free: list[np.ndarray] | None = None,
         like: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         return {**self.data, **self._like_mine(new, like or {})}

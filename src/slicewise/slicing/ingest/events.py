@@ -19,6 +19,7 @@ from slicewise.columns import (
 )
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.spans import MICROSECONDS
+from slicewise.suggestions import meant
 from slicewise.times import UNITS
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ class Columns(Mapping[str, Column]):
         if name not in self._made:
             if name not in self._raw:
                 known = ", ".join(map(repr, self._raw)) or "none"
-                raise ColumnError(f"There is no column {name!r} in the batch; it has: {known}.")
+                raise ColumnError(
+                    f"There is no column {name!r} in the batch; it has: {known}."
+                    f"{meant(name, self._raw)}"
+                )
             self._made[name] = column_of(name, self._given(name))
         return self._made[name]
 

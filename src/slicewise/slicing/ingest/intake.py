@@ -129,6 +129,8 @@ class Ingest:
             late_by = settings.lateness_unit is not None if settings.lateness else None
             measure = Measure.of(settings.time, column.type, settings.unit)
             check_measured(measure, self.windows.defined, late_by)
+            if any(window.durations is False for window in self.windows.defined):
+                measure.warn_of_unit(times.values, times.usable)
             schema.time = column.type
         return within(times, schema.reach)
 
