@@ -41,8 +41,8 @@ def finish(chart: alt.TopLevelMixin) -> Any:
     return (
         chart.properties(width="container", background="transparent", padding=0)
         .properties(autosize=alt.AutoSizeParams(type="fit-x", contains="padding"))
-        .configure_view(stroke="transparent")
         .configure(font="system-ui, sans-serif")
+        .configure_view(stroke="transparent")
         .configure_axis(
             labelColor=MUTED,
             titleColor=MUTED,

@@ -30,7 +30,6 @@ def write(findings: Findings, path: Path) -> None:
     )
     page = Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         events=f"{findings.events:,}",
-        rate=f"{findings.events / whole['seconds']:,.0f}",
         took=f"{whole['seconds']:.1f}",
         sensor=findings.sensor,
         reports=f"{sum(row['count'] for row in findings.slices if row['slices'] == 'of time'):,}",
