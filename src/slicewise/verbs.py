@@ -15,6 +15,7 @@ from slicewise.arguments import (
     listed,
     picked_from,
 )
+from slicewise.columns import read_columns
 from slicewise.errors import (
     BadRowsWarning,
     ColumnTypeError,
@@ -116,39 +117,40 @@ def rolling(
     from slicewise.arrays.ranks import ranks
     from slicewise.frames.trailing import rolling_columns
 
-    free: list[Any] = []
     arrows = {name: table.arrow(name) for name in (*keys, *decides)}
-    columns = {name: table.column(name) for name in (time, *used)}
+    columns, texts = read_columns((time, *used), table.column, table.arrow)
     places: Any = None
     if decides:
         # What comes first here comes first among rows of one time.
         places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
         arrows = {name: array.take(places) for name, array in arrows.items()}
         columns = {name: column.take(places) for name, column in columns.items()}
+        texts = None if texts is None else texts[places]
     times = times_of(columns[time], time, unit)
+    readable = times.without(texts)
+    bad = unusable(columns[time], readable.valid)
     if any(isinstance(span, Ticks) for span in spans):
         times.measure.warn_of_unit(times.values, times.valid)
     results = rolling_columns(
         [arrows[key] for key in keys],
-        times,
+        readable,
         {name: columns[name] for name in used},
         spans,
         chosen,
-        free,
         nan_is_null=table.nan_is_null,
     )
-    bad = unusable(columns[time], times.valid)
     if bad:
         warn(
             f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
-            "of range): their results are null, and they are in no window. Round or filter them.",
+            "of range), or a text that is no UTF-8: their results are null, and they are in no "
+            "window. Round or filter them.",
             BadRowsWarning,
         )
     if places is not None:
         back = np.argsort(places)
         results = [column.take(back) for column in results]
     like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
+    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), like)
     return made
 
 
@@ -266,8 +268,8 @@ def windowed(
     if bad:
         warn(
             f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
-            "fraction or out of range), or a window's condition raised an error. Filter them out "
-            "to say so.",
+            "fraction or out of range), a text that is no UTF-8, or a window's condition raised an "
+            "error. Filter them out to say so.",
             BadRowsWarning,
         )
     like = {key: key for key in keys} | picked_from(chosen)

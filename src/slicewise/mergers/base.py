@@ -274,7 +274,6 @@ class FlatMerger(Merger):
 insert: Any = OPEN
 evict: Any = OPEN
 query: Any = OPEN
-suffix: Any = OPEN
 
 
 @kernel
@@ -311,45 +310,6 @@ def drive(
         some = None if valid is None else valid[rows]
         made = tuple(array[first : first + results] for array in out)
         run(tuple(x[rows] for x in X), some, length, every, p, S, made)
-    return out
-
-
-@kernel
-def slide_ranges_with(
-    X: Any, valid: Any, lengths: Any, longest: int, every: int, p: Any, S: Any, out: Any
-) -> None:
-    """As `slide_with`, answering for the newest `lengths[0]`, `lengths[1]`, ... events."""
-    row, wait = 0, every
-    for i in range(X[0].shape[0]):
-        if p[1] - p[0] == longest:
-            evict(p, S)
-        if valid is None or valid[i]:
-            insert(p, S, lift(X, i))
-        else:
-            insert(p, S, identity())
-        wait -= 1
-        if wait == 0:
-            wait = every
-            for k in range(lengths.shape[0]):
-                store(out, row, suffix(p, S, min(lengths[k], p[1] - p[0])))
-                row += 1
-
-
-def drive_ranges(
-    merger: type[FlatMerger], algebra: Algebra, X: Any, valid: Any, lengths: Any, every: int
-) -> Any:
-    """The states of windows of several lengths in one pass: a row of `len(lengths)` per result.
-
-    The merger must answer for suffixes; `FlatFIT` reuses the most.
-    """
-    import numpy as np
-
-    lengths = np.asarray(lengths, np.int64)
-    longest = int(lengths.max())
-    p, S = arrays_for(merger, algebra, longest)
-    out = algebra.new(len(X[0]) // every * len(lengths))
-    run = slide_ranges_with.specialise(algebra, using=merger.kernels_for(algebra))
-    run(X, valid, lengths, longest, every, p, S, out)
     return out
 
 

@@ -125,8 +125,8 @@ class Operator:
 
         parts = self.parts
         window = parts.windows.counted(window)
-        parts.ingest.check_window(window)
         since = known_from(parts.slices, window)
+        parts.ingest.check_window(window, since)
         self._guard.begin()
         if since != BEGINNING and not window.traits.needs_rows:
             make_room(parts.slices, window)
