@@ -52,7 +52,6 @@ TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10))),
     ("bands closed", lambda: operate(5000, MANY, sw.sliding(500, every=250))),
     ("rounds", lambda: roll(1 << 15, 32)),
-    ("slide_together", lambda: slide(64)),
     ("two threads", lambda: slide(LONG, size=3 * LONG, algorithm="pba")),
     ("text table", lambda: table(["a", "b"])),
 ]
@@ -65,9 +64,6 @@ NOT_TAKEN: list[tuple[FastPath, Any]] = [
     ("bands closed", lambda: operate(5000, MANY, sw.sliding(100, every=2))),
     ("rounds", lambda: roll(1 << 15, 31)),
     ("rounds", lambda: roll(1 << 14, 32)),
-    ("slide_together", lambda: slide(63)),
-    ("slide_together", lambda: slide(50, sw.agg.std())),
-    ("slide_together", lambda: slide(50, algorithm="flatfat")),
     ("two threads", lambda: slide(LONG - 1, size=3 * LONG, algorithm="pba")),
     ("text table", lambda: table([1, 2])),
 ]
