@@ -64,9 +64,7 @@ class Tiered:
             assert self._python is not None
             self._plain = self._python()
         begin = time.perf_counter()
-        with np.errstate(
-            all="ignore"
-        ):  # numbers that do not fit are what compiled code makes of them
+        with np.errstate(all="ignore"):  # as compiled code does
             made = self._plain(*map(_of_64_bits, given))
         self._spent += time.perf_counter() - begin
         return _of_python(made)
