@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
+from slicewise.columns import read_columns
 from slicewise.errors import (
     AggregateError,
     BadRowsWarning,
@@ -17,14 +17,24 @@ from slicewise.errors import (
     ColumnTypeError,
     SpanError,
     WindowError,
+    warn,
 )
+from slicewise.spans import Ticks
 from slicewise.spans import span as as_span
+from slicewise.suggestions import meant, taking_names, taking_names_of
 from slicewise.times import Measure, as_length, times_of, unusable
 from slicewise.windows import Window
 
 Data = TypeVar("Data")
 
 
+class Transform(Protocol):
+    """A function from a table to another of the same kind, as `df.transform` takes it."""
+
+    def __call__(self, data: Data) -> Data: ...
+
+
+@taking_names
 def rolling(
     data: Data,
     *,
@@ -102,41 +112,44 @@ def rolling(
     from slicewise.arrays.ranks import ranks
     from slicewise.frames.trailing import rolling_columns
 
-    free: list[Any] = []
     arrows = {name: table.arrow(name) for name in (*keys, *decides)}
-    columns = {name: table.column(name) for name in (time, *used)}
+    columns, texts = read_columns((time, *used), table.column, table.arrow)
     places: Any = None
     if decides:
         # What comes first here comes first among rows of one time.
         places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
         arrows = {name: array.take(places) for name, array in arrows.items()}
         columns = {name: column.take(places) for name, column in columns.items()}
+        texts = None if texts is None else texts[places]
     times = times_of(columns[time], time, unit)
+    readable = times.without(texts)
+    bad = unusable(columns[time], readable.valid)
+    if any(isinstance(span, Ticks) for span in spans):
+        times.measure.warn_of_unit(times.values, times.valid)
     results = rolling_columns(
         [arrows[key] for key in keys],
-        times,
+        readable,
         {name: columns[name] for name in used},
         spans,
         chosen,
-        free,
         nan_is_null=table.nan_is_null,
     )
-    bad = unusable(columns[time], times.valid)
     if bad:
-        warnings.warn(
+        warn(
             f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
-            "of range): their results are null, and they are in no window. Round or filter them.",
+            "of range), or a text that is no UTF-8: their results are null, and they are in no "
+            "window. Round or filter them.",
             BadRowsWarning,
-            stacklevel=2,
         )
     if places is not None:
         back = np.argsort(places)
         results = [column.take(back) for column in results]
     like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
+    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), like)
     return made
 
 
+@taking_names
 def windowed(
     data: Data,
     *,
@@ -248,18 +261,18 @@ def windowed(
         unit=unit,
     )
     if bad:
-        warnings.warn(
+        warn(
             f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
-            "fraction or out of range), or a window's condition raised an error. Filter them out "
-            "to say so.",
+            "fraction or out of range), a text that is no UTF-8, or a window's condition raised an "
+            "error. Filter them out to say so.",
             BadRowsWarning,
-            stacklevel=2,
         )
     like = {key: key for key in keys} | picked_from(chosen)
     made: Data = table.made(found, like)
     return made
 
 
+@taking_names
 def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
     """The current answer of rows that a stream emitted: a table of the same kind.
 
@@ -295,7 +308,8 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
     return made
 
 
-def windowed_by(**query: Any) -> Callable[[Data], Data]:
+@taking_names_of(windowed)
+def windowed_by(**query: Any) -> Transform:
     """A function that answers `sw.windowed` with these arguments, as `df.transform` takes it.
 
     >>> import slicewise as sw
@@ -310,7 +324,8 @@ def windowed_by(**query: Any) -> Callable[[Data], Data]:
     return transform
 
 
-def rolling_by(**query: Any) -> Callable[[Data], Data]:
+@taking_names_of(rolling)
+def rolling_by(**query: Any) -> Transform:
     """A function that answers `sw.rolling` with these arguments, as `df.transform` takes it.
 
     >>> import slicewise as sw
@@ -325,6 +340,7 @@ def rolling_by(**query: Any) -> Callable[[Data], Data]:
     return transform
 
 
+@taking_names
 def explain(
     data: Any,
     *,
@@ -409,8 +425,6 @@ def picked_from(aggs: Sequence[Aggregate]) -> dict[str, str]:
 
 def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
     """Raise `ColumnError` for the first name that is no column, or that several columns have."""
-    from difflib import get_close_matches
-
     for name in wanted:
         if name in known:
             if (count := list(known).count(name)) > 1:
@@ -419,10 +433,10 @@ def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
                     "is meant. Rename them, or leave one out."
                 )
             continue
-        close = get_close_matches(str(name), [str(k) for k in known], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         names = ", ".join(repr(k) for k in known) or "none"
-        raise ColumnError(f"There is no column {name!r}; the table has: {names}.{hint}")
+        raise ColumnError(
+            f"There is no column {name!r}; the table has: {names}.{meant(name, known)}"
+        )
 
 
 def check_outputs(outputs: Sequence[str], known: Sequence[Any]) -> None:
