@@ -38,6 +38,13 @@ FastPath = Literal[
 class Tuning:
     """Thresholds between ways; the defaults are what was measured to be best."""
 
+    # Kernels run as plain Python for calls with arrays of at most so many places, until they have
+    # taken so many seconds: to compile one takes longer (measured: 0.1 s, in which Python does
+    # 50,000 rows). Otherwise all of them run as plain Python, or all are compiled.
+    kernels: Literal["by work", "plain", "compiled"] = "by work"
+    plain_places: int = 1 << 15
+    plain_seconds: float = 0.05
+
     # Slices by time instead of by key: with at least so many keys, and so many events in a batch,
     # to which every so many keys add one (measured: the more keys, the fewer events it takes).
     keys_by_time: int = 256
