@@ -144,6 +144,12 @@ PATHS = (
         without_table,
         by_time(20_000),
     ),
+    Path(
+        "whole-number table (`arrays/key_tables.py`)",
+        "200,000 keys that are numbers, micro-batches",
+        without_table,
+        by_time(200_000),
+    ),
 )
 
 

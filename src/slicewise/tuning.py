@@ -131,10 +131,6 @@ class Tuning:
     # than it does.
     chunk_least: int = 16
 
-    # Keys that are numbers and lie no further apart than this, for each of them, are looked up
-    # without a hash.
-    places_per_key: int = 16
-
     # Spark: an expression with more progressions of edges than this is slower than Python.
     native_progressions: int = 32
     # Results go to Spark in series where so many instances hold an event: so many results each
