@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING
-from slicewise.slicing.edges.cutty import cut_by, kept_by
 from slicewise.slicing.families.family import WindowEntry
-from slicewise.slicing.families.grid import FreeWindows
-from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import SliceGroup
-from slicewise.slicing.groups.measured import MeasureGroup
-from slicewise.slicing.groups.rows import RowGroup
-from slicewise.slicing.groups.session import SessionGroup
-from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.plan import place_of
 from slicewise.windows import Window
 
@@ -45,29 +37,20 @@ def known_from(slices: SliceManager, window: Window) -> Any:
     entry = WindowEntry(-1, window)
     how = {"combined": slices.plan.combined, "apart": slices.apart}
     group = slices.groups.get(place_of(entry, slices.settings, **how))
-    if axis is not None:
-        if not isinstance(group, MeasureGroup):
-            raise CapabilityError(
-                f"How far {axis!r} has come is not known, so a window over it would begin "
-                f"in the middle; {window.name!r} was given after the first event. Give it when the "
-                "operator is built, or beside another window over the same column."
-            )
-        if not group.cuts(window):
-            raise CapabilityError(
-                f"Slices over {axis!r} are cut for windows of whole numbers or of halves, "
-                f"quarters and so on, as those that were there first; {window.name!r} has other "
-                "fractions and was given after the first event. Give it when the operator is built."
-            )
-        return group.beyond()
+    if axis is not None and group is None:
+        raise CapabilityError(
+            f"How far {axis!r} has come is not known, so a window over it would begin "
+            f"in the middle; {window.name!r} was given after the first event. Give it when the "
+            "operator is built, or beside another window over the same column."
+        )
     horizon = progress.accepted_from
-    if isinstance(group, RowGroup):
-        kept = horizon  # all rows from there on are kept, whatever the windows
-    elif isinstance(group, GridGroup | SessionGroup) and (first := _cut_alike(group, window)):
-        kept = BEGINNING if horizon == BEGINNING else first.needed_from(horizon)
-    elif group in slices.waiters:
+    kept = None if group is None else group.kept_from(window, horizon)
+    if axis is not None:
+        return kept
+    if kept is None:
+        if group not in slices.waiters:
+            return behind
         kept = horizon  # events from there on wait and are not sliced yet
-    else:
-        return behind
     return BEGINNING if kept == BEGINNING else max(kept, window.starts_beyond(horizon))
 
 
@@ -79,19 +62,3 @@ def make_room(slices: SliceManager, window: Window) -> None:
         progress, waits = slices.progress, group in slices.waiters
         behind = progress.accepted_from if waits else progress.behind_all
         group.slices.cut_at(behind)
-
-
-def _cut_alike(group: SliceGroup, window: Window) -> FreeWindows | None:
-    """The windows a slice group has had from the start, if their edges are this one's too."""
-    first = [p for p in group.windows if p.since == BEGINNING and p.window.traits.context_free]
-    defined = [p.window for p in first]
-    old, new = cut_by(defined, group.technique), Edges([window])
-    old = kept_by(defined, group.technique, old) or old
-    known = list(zip(old.steps.tolist(), old.phases.tolist(), strict=True))
-    for step, phase in zip(new.steps.tolist(), new.phases.tolist(), strict=True):
-        if not any(step % s == 0 and (phase - p) % s == 0 for s, p in known):
-            return None
-    for edge in new.singles.tolist():
-        if edge not in old.singles and not any((edge - p) % s == 0 for s, p in known):
-            return None
-    return FreeWindows.of(first, "i8")

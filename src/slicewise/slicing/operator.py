@@ -127,7 +127,7 @@ class Operator:
         self._guard.begin()
         if since != BEGINNING and not window.traits.needs_rows:
             make_room(parts.slices, window)
-            parts.emission.note_all()
+            parts.emission.mark_all_dirty()
         parts.windows.add(window, since)
         parts.slices.replan()
         return None if since == BEGINNING else since
@@ -167,7 +167,7 @@ class Operator:
         accepted = parts.ingest.accept(batch)
         if accepted is None:
             return
-        parts.emission.note(accepted.events)
+        parts.emission.mark_dirty(accepted.events)
         parts.slices.add(accepted)
         bad, error = refuse_at_once(parts.slices, parts.quarantine, accepted.columns)
         parts.slices.hold(accepted, bad)

@@ -67,7 +67,7 @@ class Plan:
     combined: bool
 
 
-def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
+def combines(windows: Sequence[Window], *, keyed: bool, append_only: bool) -> bool:
     """Return whether windows of time share slices with sessions: an addition less per event.
 
     Where there may be many keys and results are never revised, slices of windows of time are kept
@@ -77,7 +77,7 @@ def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
     traits = [window.traits for window in windows]
     timed = any(one.context_free and one.axis is None for one in traits)
     sessions = any(one.gap is not None for one in traits)
-    return timed and sessions and not (keyed and settled)
+    return timed and sessions and not (keyed and append_only)
 
 
 def chosen_store(windows: Sequence[Window], aggs: Sequence[Aggregate]) -> StoreKind:
@@ -120,13 +120,13 @@ def place_of(entry: WindowEntry, settings: Settings, *, combined: bool, apart: b
     `combined` is that of the plan; `apart` says that each session has slices of its own, as it does
     after a late event.
     """
-    traits, settled = entry.window.traits, settings.settled
+    traits, append_only = entry.window.traits, settings.append_only
     if traits.axis is not None:
         return ("measure", traits.axis, settings.sorts)
     if settings.sorts and apart and not traits.needs_rows:
         return "sorted" if traits.context_free else ("sorted", entry.number)
-    if traits.needs_rows or (settings.sorts and not settled):
-        kind = "order" if settled and traits.context != "forward aware" else "rows"
+    if traits.needs_rows or (settings.sorts and not append_only):
+        kind = "order" if append_only and traits.context != "forward aware" else "rows"
         if kind == "order" and settings.ordered and traits.takes_ties:
             kind = "ties"  # the opening row may come after others of its time
         new = entry.since > BEGINNING and traits.needs_rows
@@ -141,7 +141,7 @@ def waits(place: Place, settings: Settings) -> bool:
     kind = kind_of(place)
     if settings.ordered or kind == "order":
         return kind == "ties" or not settings.ordered
-    return settings.sorts and settings.settled and kind in ("time", "sessions")
+    return settings.sorts and settings.append_only and kind in ("time", "sessions")
 
 
 def plan(
@@ -156,9 +156,9 @@ def plan(
     `combined` stands if it is given, as it does once there are slices; `apart` is as in `place_of`.
     """
     windows, aggs = [entry.window for entry in entries], settings.aggs
-    ordered, settled = settings.ordered, settings.settled
+    ordered, append_only = settings.ordered, settings.append_only
     if combined is None:
-        combined = combines(windows, keyed=bool(settings.by), settled=settled)
+        combined = combines(windows, keyed=bool(settings.by), append_only=append_only)
     store = "lazy" if settings.merger and not settings.store else settings.store
     if store is None:
         eager = settings.partials == "pairs+"
@@ -172,15 +172,15 @@ def plan(
     context = any(one.needs_rows for one in traits)
     counts = any(one.length_in_rows for one in traits)
     removes: Literal["never", "invert", "recompute"] = "never"
-    if counts and not ordered and not settled:
+    if counts and not ordered and not append_only:
         removes = "invert" if all(a.invertible for a in aggs) else "recompute"
     return Plan(
         groups=tuple(
             GroupPlan(place, tuple(shared), waits(place, settings))
             for place, shared in places.items()
         ),
-        stores_rows=aware if ordered and settled else context or settings.sorts,
-        splits=aware if ordered or settled else context,
+        stores_rows=aware if ordered and append_only else context or settings.sorts,
+        splits=aware if ordered or append_only else context,
         removes=removes,
         store=store,
         partials=settings.partials or "cutty",

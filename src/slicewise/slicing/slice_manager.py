@@ -91,7 +91,7 @@ class SliceManager:
         groups: dict[Place, SliceGroup] = {}
         for planned in self.plan.groups:
             group = self.groups.get(planned.place)
-            if group is None or not _suits(group, planned):
+            if group is None or not all(group.cuts(entry.window) for entry in planned.windows):
                 group = self._made(planned)
             group.technique = self.plan.partials
             group.set_windows(planned.windows)
@@ -109,7 +109,7 @@ class SliceManager:
         self.takers = [groups[planned.place] for planned in self.plan.groups if not planned.waits]
         if not self.waiters:
             self.buffer = ReorderBuffer()
-        self.buffer.keeps = any(not isinstance(group, OrderedGroup) for group in self.waiters)
+        self.buffer.keeps = any(not group.ordered for group in self.waiters)
 
     def _made(self, planned: GroupPlan) -> SliceGroup:
         bounds, place, kind = self.schema.bounds, planned.place, planned.kind
@@ -126,7 +126,7 @@ class SliceManager:
         if kind == "sessions":
             return SessionGroup(bounds, **how)
         if kind == "time":
-            return GridGroup(bounds, settled=self.settings.settled, **how)
+            return GridGroup(bounds, append_only=self.settings.append_only, **how)
         assert self.schema.columns is not None and isinstance(place, tuple)
         _, axis, sorts = place
         defined = [entry.window for entry in planned.windows]
@@ -151,10 +151,9 @@ class SliceManager:
     def usable(self, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
         """The usable events whose advancing columns are so too; infinite ones reach no instance."""
         for group in self.takers:
-            if isinstance(group, MeasureGroup):
-                inside = group.usable(columns[group.axis])
-                if not inside.all():
-                    usable = inside if usable is None else usable & inside
+            inside = group.usable(columns)
+            if inside is not None and not inside.all():
+                usable = inside if usable is None else usable & inside
         return usable
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
@@ -190,7 +189,7 @@ class SliceManager:
             share = accepted.share(group)
             if share is None:
                 continue
-            if isinstance(group, OrderedGroup):
+            if group.ordered:
                 plain = self._plain(share)
                 group.add(plain.numbered() if group.store.own else plain)
             else:
@@ -219,7 +218,7 @@ class SliceManager:
         ready = self.buffer.release(point)
         sorted_: dict[int, list[Grouped]] = {}
         for group in self.waiters if ready else ():
-            after = getattr(group, "after", 0)
+            after = group.after
             if after not in sorted_:
                 batches = in_sequence(batch for batch in ready if batch.arrival >= after)
                 sorted_[after] = [Grouped.of(batch, self.settings.order) for batch in batches]
@@ -231,7 +230,7 @@ class SliceManager:
 
     def take_regressed(self) -> np.ndarray | None:
         """The events of the last batch of which an advancing column fell behind."""
-        regressed = [g.take_fallen() for g in self.takers if isinstance(g, MeasureGroup)]
+        regressed = [group.take_regressed() for group in self.takers]
         marked = [rows for rows in regressed if rows is not None]
         return np.logical_or.reduce(marked) if marked else None
 
@@ -364,7 +363,7 @@ class SliceManager:
         if not self.waiters:
             return
         for group in self.waiters:
-            if isinstance(group, OrderedGroup):
+            if group.ordered:
                 self.buffer.separate(group.after)
         types = {name: (self.schema.columns or {})[name] for name in self.schema.kept}
         marks = {p.number: p.window.traits.marks for p in self.windows.facts.marking}
@@ -388,13 +387,6 @@ class SliceManager:
 def _said(place: Place) -> Any:
     """The place of a slice group as JSON has it."""
     return list(place) if isinstance(place, tuple) else place
-
-
-def _suits(group: SliceGroup, planned: GroupPlan) -> bool:
-    """Return whether the slice group can tell the edges of the planned windows exactly."""
-    if not isinstance(group, MeasureGroup):
-        return True
-    return all(group.cuts(entry.window) for entry in planned.windows)
 
 
 def _taken(groups: Iterable[SliceGroup]) -> Refused:

@@ -9,12 +9,6 @@ import numpy as np
 
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.families.family import WindowEntry
-from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.groups.group import SliceGroup
-from slicewise.slicing.groups.measured import MeasureGroup
-from slicewise.slicing.groups.ordered import OrderedGroup
-from slicewise.slicing.groups.rows import RowGroup
-from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.ingest.measures import has_fractions
 
 if TYPE_CHECKING:
@@ -92,7 +86,7 @@ def _decisions(plan: Plan, settings: Settings, *, cutty: bool) -> list[str]:
     }[plan.removes]
     partials = "slices that only passed ends part become one (cutty)" if cutty else plan.partials
     cut = "slices may be cut by late events"
-    if settings.ordered or settings.settled:
+    if settings.ordered or settings.append_only:
         cut = "slices are cut where windows turn out to begin"
     splits = cut if plan.splits else "no slice is ever cut"
     lines = [f"Storage: {'; '.join(_reasons(plan, settings))}.", f"Changes: {splits}; {removes}."]
@@ -105,17 +99,17 @@ def _reasons(plan: Plan, settings: Settings) -> list[str]:
     windows = [entry.window for entry in entries]
     if not plan.stores_rows:
         return ["states alone are kept: no window or aggregate needs rows"]
-    if settings.ordered and settings.settled:
+    if settings.ordered and settings.append_only:
         aware = [w.name for w in windows if w.traits.context == "forward aware"]
         return [f"rows are kept: where {', '.join(aware)} begin is known only when they end"]
     reasons, kept = [], "rows are kept"
     if settings.sorts:
         unordered = [a.output for a in settings.aggs if not a.commutative]
-        until = f"{kept} until their windows close" if settings.settled else kept
+        until = f"{kept} until their windows close" if settings.append_only else kept
         reasons.append(f"{until}: {', '.join(unordered)} depend on the order of events")
     context = [window.name for window in windows if window.traits.needs_rows]
     if context:
-        until = f"{kept} until the watermark passes them" if settings.settled else kept
+        until = f"{kept} until the watermark passes them" if settings.append_only else kept
         reasons.append(f"{until}: {', '.join(context)} depend on the events themselves")
     return reasons
 
@@ -143,7 +137,7 @@ def _costs(slices: SliceManager) -> list[str]:
     for group in slices.groups.values():
         states = sum(np.dtype(kind).itemsize for c in group.components for kind in c.algebra.dtypes)
         unit = "rows" if group.keeps_rows else "slices"
-        title = _title(group, combined=slices.plan.combined)
+        title = group.title(combined=slices.plan.combined)
         lines.append(
             f"Memory of {title}: {_per_key(group, group.keys)}, for {group.live} "
             f"{unit} with states of {states} bytes."
@@ -183,15 +177,3 @@ def bytes_of(thing: Any) -> int:
                 waiting += [getattr(one, name) for name in slots if hasattr(one, name)]
                 waiting += getattr(one, "__dict__", {}).values()
     return sum(known.values())
-
-
-def _title(group: SliceGroup, *, combined: bool) -> str:
-    if isinstance(group, MeasureGroup):
-        return f"column {group.axis!r}"
-    titles = {
-        GridGroup: "time",
-        SessionGroup: "time and sessions" if combined else "sessions",
-        OrderedGroup: "events in order",
-        RowGroup: "rows",
-    }
-    return titles[type(group)]

@@ -42,7 +42,7 @@ class WindowManager:
         self.log = EmissionLog()
         self.dirty: list[np.ndarray] = []  # codes of keys
 
-    def note(self, events: Batch) -> None:
+    def mark_dirty(self, events: Batch) -> None:
         """Remember keys whose emitted instances these events may change."""
         if not self.settings.revises:
             return
@@ -57,7 +57,7 @@ class WindowManager:
         if touched.any():
             self.dirty.append(np.unique(events.keys[touched]))
 
-    def note_all(self) -> None:
+    def mark_all_dirty(self) -> None:
         """Remember all keys: instances may be due without a further event."""
         if self.settings.revises:
             self.dirty.append(self.slices.keys.every().copy())

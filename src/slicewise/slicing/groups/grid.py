@@ -24,6 +24,7 @@ from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.store.choosing import StoreChoice
 from slicewise.slicing.store.saving import Layout
 from slicewise.slicing.store.time_major import TimeMajorStore
+from slicewise.windows import Window
 
 
 class GridGroup(SliceGroup):
@@ -42,14 +43,20 @@ class GridGroup(SliceGroup):
         *,
         merger: type[FlatMerger] | None = None,
         eager: bool = False,
-        settled: bool = False,
+        append_only: bool = False,
     ) -> None:
         super().__init__(bounds, dtype, merger=merger, eager=eager)
-        self.choice = StoreChoice(settled=settled)
+        self.choice = StoreChoice(append_only=append_only)
 
     def keep_by_key(self) -> None:
         if isinstance(self.slices, TimeMajorStore):
             self.use(self.choice.left(self.slices))
+
+    def title(self, *, combined: bool) -> str:
+        return "time"
+
+    def kept_from(self, window: Window, horizon: int) -> Any:
+        return self.cut_from(window, horizon)
 
     @property
     def layout(self) -> Layout:
@@ -163,7 +170,7 @@ class GridGroup(SliceGroup):
         self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
     ) -> dict[str, Any]:
         node = super().dump(out, live, codes, point)
-        return {**node, "choice": self.choice.dump()} if self.choice.settled else node
+        return {**node, "choice": self.choice.dump()} if self.choice.append_only else node
 
     def _load_slices(self, node: Any, source: BlobReader, keys: int, since: int | None) -> None:
         if "choice" in node:

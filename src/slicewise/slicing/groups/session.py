@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from slicewise.slicing.locate.by_session import (
 )
 from slicewise.slicing.locate.by_time import Sliced
 from slicewise.slicing.locate.session_cells import slice_sessions_alone
+from slicewise.windows import Window
 
 
 class SessionGroup(SliceGroup):
@@ -35,6 +37,12 @@ class SessionGroup(SliceGroup):
         self.gap = min(gaps, default=INFINITY)
         free = [entry.window for entry in windows if entry.window.traits.context_free]
         self.edges = on_both_sides(cut_by(free, self.technique))
+
+    def title(self, *, combined: bool) -> str:
+        return "time and sessions" if combined else "sessions"
+
+    def kept_from(self, window: Window, horizon: int) -> Any:
+        return self.cut_from(window, horizon)
 
     @property
     def rule(self) -> Rule:

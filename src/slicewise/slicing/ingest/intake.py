@@ -135,14 +135,14 @@ class Ingest:
             types, untyped = schema.first_types(columns)
             bounds = schema.bound_to(types)
             self.guard.begin()
-            schema.settle(types, untyped, bounds)
+            schema.adopt(types, untyped, bounds)
             self.slices.arrange()
             self.guard.end()
         elif schema.untyped and (found := schema.new_types(columns)):
             types = {**schema.columns, **found}
             bounds = schema.bound_to(types)
             self.guard.begin()
-            schema.settle(types, schema.untyped - found.keys(), bounds)
+            schema.adopt(types, schema.untyped - found.keys(), bounds)
             self.keys.retype([types[name] for name in self.settings.by])
             self.slices.rebind(found)
             self.guard.end()

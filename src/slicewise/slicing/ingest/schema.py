@@ -81,7 +81,7 @@ class Schema:
             for a in self.settings.aggs
         ]
 
-    def settle(self, types: dict[str, pa.DataType], untyped: set[str], bounds: list[Bound]) -> None:
+    def adopt(self, types: dict[str, pa.DataType], untyped: set[str], bounds: list[Bound]) -> None:
         """Take over types and what follows from them."""
         self.columns, self.untyped, self.bounds = types, untyped, bounds
         components = (c for bound in bounds for c in bound.components)
@@ -120,4 +120,4 @@ class Schema:
             known = {name.removeprefix("column:"): kind for name, kind in kinds.items()}
             types = {**more, **known}
             untyped = {name for name in node["untyped"] if name in types}
-            self.settle(types, untyped, self.bound_to(types))
+            self.adopt(types, untyped, self.bound_to(types))

@@ -15,7 +15,7 @@ from slicewise import tuning
 from slicewise.arrays.searches import last_at_most
 from slicewise.codegen.kernel import kernel
 from slicewise.slicing.locate.by_session import Rule, place_in_sessions
-from slicewise.slicing.locate.by_time import Edges, Sliced, resumed
+from slicewise.slicing.locate.by_time import Edges, Sliced, run_slicer
 from slicewise.slicing.locate.time_cells import MOST_STEPS, cell_of, cells_for, lay_grid
 from slicewise.slicing.store.runs import Runs, mend, seek
 
@@ -31,7 +31,7 @@ def slice_sessions_alone(
     homes, grid = np.empty((4, 2 * cells[2]), np.int64), np.empty(MOST_STEPS, np.int64)
     bounds, lowest, count = cells
     given = (times, tuple(rule), bounds, (lowest, count), (homes, grid))
-    return resumed(runs, len(times), into_session_cells, given, limited=True)
+    return run_slicer(runs, len(times), into_session_cells, given, limited=True)
 
 
 @kernel

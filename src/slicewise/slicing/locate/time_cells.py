@@ -20,7 +20,7 @@ from slicewise.slicing.locate.by_time import (
     bounds_for,
     into_slices,
     place_in_slices,
-    resumed,
+    run_slicer,
 )
 from slicewise.slicing.store.runs import Runs
 
@@ -32,9 +32,9 @@ def slice_alone(runs: Runs, edges: Edges, at: np.ndarray, reach: tuple[Any, Any]
     cells = cells_for(edges, at, reach)
     if cells is not None:
         tuning.took("cells")
-        return resumed(runs, len(at), into_cells, (at, *cells), limited=True)
+        return run_slicer(runs, len(at), into_cells, (at, *cells), limited=True)
     given = (at, None, None, None, bounds_for(edges, reach, len(at)))
-    return resumed(runs, len(at), into_slices, given, limited=True)
+    return run_slicer(runs, len(at), into_slices, given, limited=True)
 
 
 def cells_for(

@@ -25,20 +25,20 @@ MOST_RELUCTANT = 1 << 20
 class StoreChoice:
     """Decides which store the slices of context-free windows are kept in.
 
-    `settled` says that results are never revised. `fed` counts the events since the store was last
-    changed; `reluctance` is how much more of them it takes, and grows when the store by time was
-    left again because it was no good.
+    `append_only` says that results are never revised. `fed` counts the events since the store was
+    last changed; `reluctance` is how much more of them it takes, and grows when the store by time
+    was left again because it was no good.
     """
 
-    def __init__(self, *, settled: bool) -> None:
-        self.settled = settled
+    def __init__(self, *, append_only: bool) -> None:
+        self.append_only = append_only
         self.fed = 0
         self.reluctance = 1
 
     def suits_time(self, store: SliceStore) -> bool:
         """Return whether the store by time can keep what this one keeps."""
         return (
-            self.settled
+            self.append_only
             and not store.since
             and not (isinstance(store, KeyMajorStore) and store.merges_otherwise)
             and all(component.algebra.compiled for component in store.components)
@@ -115,7 +115,7 @@ def by_time(store: KeyMajorStore) -> TimeMajorStore:
 
 def by_key(store: TimeMajorStore) -> KeyMajorStore:
     """Return a store by key with the slices of a store by time, which is not used any more."""
-    store.settle()
+    store.compact()
     pool = store.pool
     size = np.zeros(store.keys, np.int64)
     for begin, end in store.ranges():

@@ -307,7 +307,7 @@ class KeyMajorStore(SliceStore):
     def _ask(
         self, tree: Tree, keys: np.ndarray, left: np.ndarray, right: np.ndarray
     ) -> list[States]:
-        first = tree.settle()
+        first = tree.fit()
         rows: States | None = None
         merged: list[States] = []
         for number, (component, states) in enumerate(
