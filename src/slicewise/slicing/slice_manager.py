@@ -16,7 +16,7 @@ import numpy as np
 from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.buffer import BAD, ROW, Batch, Grouped, ReorderBuffer, in_sequence
+from slicewise.slicing.buffer import ReorderBuffer, in_sequence
 from slicewise.slicing.families.acceptance import Late, Verdict
 from slicewise.slicing.groups.grid import GridGroup
 from slicewise.slicing.groups.group import SliceGroup
@@ -26,6 +26,7 @@ from slicewise.slicing.groups.parting import part
 from slicewise.slicing.groups.rows import RowGroup
 from slicewise.slicing.groups.session import SessionGroup
 from slicewise.slicing.ingest.accepted import Accepted
+from slicewise.slicing.ingest.batch import BAD, ROW, Batch, Grouped
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.measures import adds_exactly, measure_dtype
 from slicewise.slicing.ingest.schema import Schema

@@ -15,7 +15,6 @@ import numpy as np
 
 from slicewise.errors import WindowError
 from slicewise.limits import INFINITY
-from slicewise.slicing.buffer import Batch
 from slicewise.slicing.emit.emission import (
     Answers,
     Due,
@@ -27,6 +26,7 @@ from slicewise.slicing.emit.emission import (
 from slicewise.slicing.emit.log import KEY, Changes, EmissionLog
 from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.guard import Guard
+from slicewise.slicing.ingest.batch import Batch
 from slicewise.slicing.slice_manager import SliceManager
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import codes as checked_codes

@@ -27,7 +27,7 @@ from slicewise.slicing.store.runs import of_keys
 from slicewise.windows import RowPeriodic, RowsEveryTime, TimeEveryRows
 
 if TYPE_CHECKING:
-    from slicewise.slicing.buffer import Grouped
+    from slicewise.slicing.ingest.batch import Grouped
 
 
 class CountedFamily(Family):

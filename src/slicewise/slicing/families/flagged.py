@@ -22,8 +22,8 @@ from slicewise.windows import Punctuated, Threshold
 from slicewise.windows.delta import Delta
 
 if TYPE_CHECKING:
-    from slicewise.slicing.buffer import Batch, Grouped
     from slicewise.slicing.groups.group import SliceGroup
+    from slicewise.slicing.ingest.batch import Batch, Grouped
     from slicewise.slicing.locate.by_time import Sliced
     from slicewise.slicing.state.blob import BlobReader, BlobWriter
 

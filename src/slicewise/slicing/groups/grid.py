@@ -11,13 +11,13 @@ import numpy as np
 from slicewise.aggregates.base import Bound
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutty import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families.acceptance import Late, Verdict
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.families.grid import collect_free
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch, Grouped
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.locate.time_cells import slice_alone
 from slicewise.slicing.state.blob import BlobReader, BlobWriter

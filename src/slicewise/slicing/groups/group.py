@@ -21,7 +21,6 @@ from slicewise.aggregates.base import Bound, Component, reads
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutty import cuts_alike, fuse_ends
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Blocks
@@ -30,6 +29,7 @@ from slicewise.slicing.families.family import Family, Kept, WindowEntry
 from slicewise.slicing.families.grid import FreeWindows, GridFamily
 from slicewise.slicing.families.instances import Instances
 from slicewise.slicing.families.registry import FAMILIES, family_of
+from slicewise.slicing.ingest.batch import Batch, Grouped
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.ties import Ties
 from slicewise.slicing.locate.by_time import Edges, Sliced

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from slicewise.aggregates.base import Bound
+from slicewise.arrays.ordering import order_of
 from slicewise.codegen.kernel import kernel, run
 from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING, INFINITY, REACH
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.buffer import Batch
 from slicewise.slicing.families.acceptance import Late, Verdict
 from slicewise.slicing.families.grid import collect_free, keep_from, needed_from
 from slicewise.slicing.families.instances import Instances
 from slicewise.slicing.groups.grid import GridGroup
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
 from slicewise.slicing.locate.by_row import slice_rows
@@ -131,7 +132,7 @@ class MeasureGroup(GridGroup):
 
     def _add_sorted(self, batch: Batch, at: np.ndarray) -> None:
         """Add events by key and in the order of the column, of which these are the values."""
-        order = np.lexsort([at, batch.keys])
+        order = order_of(at, batch.keys)
         batch, at = batch.take(order), at[order]
         keys, times, runs = batch.keys, batch.times, self.runs
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))

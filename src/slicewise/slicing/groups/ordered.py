@@ -16,11 +16,11 @@ from slicewise.aggregates.base import Bound
 from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutty import cut_by, kept_by
 from slicewise.slicing.families.counted import lasting_rows, number_rows
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch, Grouped
 from slicewise.slicing.locate.by_time import slice_sorted
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import check_seen, exactly

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from slicewise.slicing.buffer import Batch
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch
 from slicewise.slicing.locate.by_row import slice_rows
 from slicewise.windows import Window
 

@@ -10,10 +10,10 @@ import numpy as np
 from slicewise import tuning
 from slicewise.codegen.kernel import run
 from slicewise.limits import INFINITY
-from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutty import cut_by
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch, Grouped
 from slicewise.slicing.locate.by_session import (
     Rule,
     fuse_past,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slicewise.slicing.buffer import Batch
+from slicewise.slicing.ingest.batch import Batch
 
 if TYPE_CHECKING:
     from slicewise.slicing.groups.group import SliceGroup

@@ -14,11 +14,11 @@ from slicewise.aggregates.laws import check_first_run
 from slicewise.errors import OrderError, WindowError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.names import missed_name
-from slicewise.slicing.buffer import Batch, events_of
 from slicewise.slicing.families.acceptance import Late
 from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.guard import Guard
 from slicewise.slicing.ingest.accepted import Accepted
+from slicewise.slicing.ingest.batch import Batch, events_of
 from slicewise.slicing.ingest.events import Columns, check_same_times, fitted
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.ingest.quarantine import Quarantine

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.slicing.buffer import BAD
 from slicewise.slicing.emit.output import Output
+from slicewise.slicing.ingest.batch import BAD
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.quarantine import Quarantine
 
