@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.arrays.grouping import encode
-from slicewise.verbs import check_columns, listed
+from slicewise.checks import check_columns, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-
 from slicewise.aggregates.base import Aggregate
-from slicewise.aggregates.sums import Count
-from slicewise.errors import (
-    AggregateError,
-    BadRowsWarning,
-    ColumnError,
-    ColumnTypeError,
-    SpanError,
-    WindowError,
-)
-from slicewise.spans import span as as_span
-from slicewise.times import Measure, as_length, times_of, unusable
+from slicewise.checks import check_streaming
+from slicewise.errors import ColumnTypeError, WindowError
 from slicewise.windows import Window
 
 Data = TypeVar("Data")
@@ -65,75 +53,25 @@ def rolling(
     >>> found["x_sum_5"], found["x_sum_2rows"]
     ([3, 8, 8, 2], [3, 4, 5, 6])
     """
-    if is_spark(data):
-        from slicewise.spark.batch.rolling import rolling as bounded
-        from slicewise.spark.options import StreamOptions
-        from slicewise.spark.stream.rolling import rolling_stream
+    query = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order, "unit": unit}
+    made: Data
+    if not is_spark(data):
+        from slicewise.tables.rolling import rolled
 
-        query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order}
-        query |= {"unit": unit}
-        query["options"] = StreamOptions(
-            watermark=watermark,
-            buckets=buckets,
-            keep_late=keep_late,
-            max_ahead=max_ahead,
-            metrics=metrics,
-        )
-        answered: Data
-        if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = rolling_stream(data, **query)
-        else:
-            answered = bounded(data, **query)
-        return answered
-    from slicewise.tables import table_of
+        made = rolled(data, **query)
+        return made
+    from slicewise.spark.batch.rolling import rolling as bounded
+    from slicewise.spark.options import StreamOptions
+    from slicewise.spark.stream.rolling import rolling_stream
 
-    table = table_of(data)
-    spans = [as_span(one) for one in listed(over)]
-    chosen = checked_aggregates("rolling", aggs)
-    if not spans:
-        raise SpanError("`rolling` needs at least one span in `over`; given: none.")
-    keys = [] if by is None else listed(by)
-    decides = [] if order is None else listed(order)
-    read = (name for agg in chosen for name in agg.columns)
-    check_columns(table.names, [*keys, time, *read, *decides])
-    outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
-    check_outputs(outputs, table.names)
-    used = dict.fromkeys(name for agg in chosen for name in agg.columns)
-    from slicewise.arrays.ranks import ranks
-    from slicewise.frames.trailing import rolling_columns
-
-    free: list[Any] = []
-    arrows = {name: table.arrow(name) for name in (*keys, *decides)}
-    columns = {name: table.column(name) for name in (time, *used)}
-    places: Any = None
-    if decides:
-        # What comes first here comes first among rows of one time.
-        places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
-        arrows = {name: array.take(places) for name, array in arrows.items()}
-        columns = {name: column.take(places) for name, column in columns.items()}
-    times = times_of(columns[time], time, unit)
-    results = rolling_columns(
-        [arrows[key] for key in keys],
-        times,
-        {name: columns[name] for name in used},
-        spans,
-        chosen,
-        free,
-        nan_is_null=table.nan_is_null,
+    query["options"] = StreamOptions(
+        watermark=watermark,
+        buckets=buckets,
+        keep_late=keep_late,
+        max_ahead=max_ahead,
+        metrics=metrics,
     )
-    bad = unusable(columns[time], times.valid)
-    if bad:
-        warnings.warn(
-            f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
-            "of range): their results are null, and they are in no window. Round or filter them.",
-            BadRowsWarning,
-            stacklevel=2,
-        )
-    if places is not None:
-        back = np.argsort(places)
-        results = [column.take(back) for column in results]
-    like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
+    made = rolling_stream(data, **query) if data.isStreaming else bounded(data, **query)  # type: ignore[attr-defined]  # a DataFrame
     return made
 
 
@@ -195,68 +133,29 @@ def windowed(
     session_5 1 9 4
     session_5 12 18 6
     """
-    if is_spark(data):
-        from slicewise.spark.batch.windowed import windowed as bounded
-        from slicewise.spark.options import StreamOptions
-        from slicewise.spark.stream.windowed import windowed_stream
-
-        check_streaming(emit, lateness)
-        query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
-        query |= {"order": order, "unit": unit}
-        query["options"] = StreamOptions(
-            watermark=watermark,
-            lateness=lateness,
-            emit=emit,
-            buckets=buckets,
-            keep_late=keep_late,
-            max_ahead=max_ahead,
-            metrics=metrics,
-        )
-        answered: Data
-        if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = windowed_stream(data, **query)
-        else:
-            answered = bounded(data, **query)
-        return answered
-    from slicewise.slicing.bounded import windowed_table
-    from slicewise.tables import table_of
-
-    table = table_of(data)
-    chosen, defined = checked_aggregates("windowed", aggs), listed(windows)
-    keys = [] if by is None else listed(by)
     check_streaming(emit, lateness)
-    reads = [window.reads for window in defined if isinstance(window, Window)]
-    needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
-    needed |= dict.fromkeys(name for names in reads for name in names or ())
-    decides = [] if order is None else listed(order)
-    needed |= dict.fromkeys(decides)
-    check_columns(table.names, [*needed])
-    measure = Measure.of(time, table.arrow(time).type, unit)
-    for name, given in (("lateness", lateness), ("watermark", watermark)):
-        if given is not None:
-            measure.length(f"`{name}`", as_length(name, given))
-    # Windows with a condition or logic of the user's own may look at any column.
-    wanted = table.names if None in reads else [*needed]
-    check_columns(table.names, wanted)
-    found, bad = windowed_table(
-        {name: table.arrow(name) for name in wanted},
-        by=keys,
-        time=time,
-        windows=defined,
-        aggs=chosen,
-        order=decides,
-        unit=unit,
+    query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
+    query |= {"order": order, "unit": unit}
+    made: Data
+    if not is_spark(data):
+        from slicewise.tables.windowed import in_windows
+
+        made = in_windows(data, **query, delays={"lateness": lateness, "watermark": watermark})
+        return made
+    from slicewise.spark.batch.windowed import windowed as bounded
+    from slicewise.spark.options import StreamOptions
+    from slicewise.spark.stream.windowed import windowed_stream
+
+    query["options"] = StreamOptions(
+        watermark=watermark,
+        lateness=lateness,
+        emit=emit,
+        buckets=buckets,
+        keep_late=keep_late,
+        max_ahead=max_ahead,
+        metrics=metrics,
     )
-    if bad:
-        warnings.warn(
-            f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
-            "fraction or out of range), or a window's condition raised an error. Filter them out "
-            "to say so.",
-            BadRowsWarning,
-            stacklevel=2,
-        )
-    like = {key: key for key in keys} | picked_from(chosen)
-    made: Data = table.made(found, like)
+    made = windowed_stream(data, **query) if data.isStreaming else bounded(data, **query)  # type: ignore[attr-defined]  # a DataFrame
     return made
 
 
@@ -368,71 +267,3 @@ def is_spark(data: Any) -> bool:
 
     check_spark(data.sparkSession)
     return True
-
-
-def check_streaming(emit: str | None, lateness: Any) -> None:
-    """Refuse what no stream could be given either."""
-    from slicewise.slicing.settings import check_emit
-
-    if emit is not None:
-        check_emit(emit)
-    as_length("lateness", lateness)
-
-
-def listed(given: Any) -> list[Any]:
-    """A list of what was given, which may be one thing alone."""
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
-def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
-    """The aggregates, each with the names of its columns."""
-    chosen = listed(aggs)
-    if not chosen:
-        raise AggregateError(f"`{verb}` needs at least one aggregate in `aggs`; given: none.")
-    for agg in chosen:
-        if not isinstance(agg, Aggregate):
-            raise AggregateError(
-                f"`aggs` takes aggregates such as `sw.agg.max('price')`; given: {agg!r}."
-            )
-        if not agg.columns and not isinstance(agg, Count):  # which then counts rows
-            raise AggregateError(
-                f"`{agg.name}` must name its input column here, such as "
-                f"`sw.agg.{agg.name}('price')`; given: none."
-            )
-    return chosen
-
-
-def picked_from(aggs: Sequence[Aggregate]) -> dict[str, str]:
-    """The outputs whose values are picked from a column, with that column."""
-    return {a.output: a.columns[a.picks] for a in aggs if a.picks is not None}
-
-
-def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
-    """Raise `ColumnError` for the first name that is no column, or that several columns have."""
-    from difflib import get_close_matches
-
-    for name in wanted:
-        if name in known:
-            if (count := list(known).count(name)) > 1:
-                raise ColumnError(
-                    f"The table has {count} columns named {name!r}, so it is not clear which one "
-                    "is meant. Rename them, or leave one out."
-                )
-            continue
-        close = get_close_matches(str(name), [str(k) for k in known], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        names = ", ".join(repr(k) for k in known) or "none"
-        raise ColumnError(f"There is no column {name!r}; the table has: {names}.{hint}")
-
-
-def check_outputs(outputs: Sequence[str], known: Sequence[Any]) -> None:
-    """Raise `AggregateError` when two columns of the result would have one name."""
-    seen = set(known)
-    for name in outputs:
-        if name in seen:
-            what = "the table has already" if name in known else "two results would have"
-            raise AggregateError(
-                f"Each output column needs a name of its own; {name!r} is one that {what}. "
-                "Give the aggregate another with `.alias(...)`."
-            )
-        seen.add(name)

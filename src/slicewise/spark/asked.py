@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Aggregate, Bound
+from slicewise.checks import check_outputs, checked_aggregates, listed
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.frames.trailing import length_of
@@ -34,7 +35,6 @@ from slicewise.spark.frames import (
 from slicewise.spark.options import StreamOptions
 from slicewise.spark.query import Query, result_types
 from slicewise.times import Times, times_of
-from slicewise.verbs import check_outputs, checked_aggregates, listed
 
 if TYPE_CHECKING:
     from typing import Self

@@ -1,8 +1,9 @@
-"""A whole table as one bounded stream: its watermark ends at infinity."""
+"""`sw.windowed` over a table in this process: a stream whose watermark ends at infinity."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,73 @@ import numpy as np
 from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.ranks import ranks
+from slicewise.checks import check_columns, checked_aggregates, listed, picked_from
+from slicewise.errors import BadRowsWarning
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.settings import POSITIONS, TIMES
+from slicewise.tables import table_of
+from slicewise.times import Measure, as_length
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def windowed_table(
+def in_windows(
+    data: Any,
+    *,
+    by: Any,
+    time: str,
+    windows: Any,
+    aggs: Any,
+    order: Any,
+    unit: Any,
+    delays: Mapping[str, Any],
+) -> Any:
+    """The results of all window instances, as a table of the kind of `data`.
+
+    `delays` are lengths of time by the names of their arguments. They change nothing here, and have
+    to make sense beside the time column all the same.
+    """
+    table = table_of(data)
+    chosen, defined = checked_aggregates("windowed", aggs), listed(windows)
+    keys = [] if by is None else listed(by)
+    decides = [] if order is None else listed(order)
+    reads = [window.reads for window in defined if isinstance(window, Window)]
+    needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
+    needed |= dict.fromkeys(name for names in reads for name in names or ())
+    needed |= dict.fromkeys(decides)
+    check_columns(table.names, [*needed])
+    measure = Measure.of(time, table.arrow(time).type, unit)
+    for name, given in delays.items():
+        if given is not None:
+            measure.length(f"`{name}`", as_length(name, given))
+    # Windows with a condition or logic of the user's own may look at any column.
+    wanted = table.names if None in reads else [*needed]
+    check_columns(table.names, wanted)
+    found, bad = bounded(
+        {name: table.arrow(name) for name in wanted},
+        by=keys,
+        time=time,
+        windows=defined,
+        aggs=chosen,
+        order=decides,
+        unit=unit,
+    )
+    if bad:
+        warnings.warn(
+            f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
+            "fraction or out of range), or a window's condition raised an error. Filter them out "
+            "to say so.",
+            BadRowsWarning,
+            stacklevel=3,
+        )
+    like = {key: key for key in keys} | picked_from(chosen)
+    return table.made(found, like)
+
+
+def bounded(
     columns: Mapping[str, Any],
     *,
     by: Sequence[str],

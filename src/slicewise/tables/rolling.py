@@ -1,0 +1,69 @@
+"""`sw.rolling` over a table in this process."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from slicewise.arrays.ranks import ranks
+from slicewise.checks import (
+    check_columns,
+    check_outputs,
+    checked_aggregates,
+    listed,
+    picked_from,
+)
+from slicewise.errors import BadRowsWarning, SpanError
+from slicewise.frames.trailing import rolling_columns
+from slicewise.spans import span as as_span
+from slicewise.tables import table_of
+from slicewise.times import times_of, unusable
+
+
+def rolled(data: Any, *, by: Any, time: str, over: Any, aggs: Any, order: Any, unit: Any) -> Any:
+    """The table with a column for each aggregate and span."""
+    table = table_of(data)
+    spans = [as_span(one) for one in listed(over)]
+    chosen = checked_aggregates("rolling", aggs)
+    if not spans:
+        raise SpanError("`rolling` needs at least one span in `over`; given: none.")
+    keys = [] if by is None else listed(by)
+    decides = [] if order is None else listed(order)
+    used = dict.fromkeys(name for agg in chosen for name in agg.columns)
+    check_columns(table.names, [*keys, time, *used, *decides])
+    outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
+    check_outputs(outputs, table.names)
+    free: list[np.ndarray] = []
+    arrows = {name: table.arrow(name) for name in (*keys, *decides)}
+    columns = {name: table.column(name) for name in (time, *used)}
+    places: np.ndarray | None = None
+    if decides:
+        # What comes first here comes first among rows of one time.
+        places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
+        arrows = {name: array.take(places) for name, array in arrows.items()}
+        columns = {name: column.take(places) for name, column in columns.items()}
+    times = times_of(columns[time], time, unit)
+    results = rolling_columns(
+        [arrows[key] for key in keys],
+        times,
+        {name: columns[name] for name in used},
+        spans,
+        chosen,
+        free,
+        nan_is_null=table.nan_is_null,
+    )
+    bad = unusable(columns[time], times.valid)
+    if bad:
+        warnings.warn(
+            f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
+            "of range): their results are null, and they are in no window. Round or filter them.",
+            BadRowsWarning,
+            stacklevel=3,
+        )
+    if places is not None:
+        back = np.argsort(places)
+        results = [column.take(back) for column in results]
+    like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
+    return table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
