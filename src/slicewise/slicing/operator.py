@@ -118,7 +118,7 @@ class Operator:
         of time covers the past as far as slices for its edges are kept. One that depends on the
         rows before it, such as a count of rows, sees the events that come after it.
         """
-        from slicewise.slicing.adding import known_from, make_room
+        from slicewise.slicing.groups.adding import known_from, make_room
 
         parts = self.parts
         window = parts.windows.counted(window)

@@ -16,10 +16,10 @@ from slicewise.checks import check_outputs, checked_aggregates, listed
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.frames.trailing import length_of
+from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.ingest.events import names as names_of
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.settings import Settings, check_measured
-from slicewise.slicing.window_set import WindowSet
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
 from slicewise.spark.frames import (

@@ -23,7 +23,7 @@ def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any,
     taken = definitions(by, time, windows, aggs, unit, options)
     made = Windowed.of(frame, taken)
     if streamed:
-        kept, merging = explain_plan(plan(taken.entries, taken.settings), taken.settings)
+        kept, merging = explain_plan(plan(taken.entries, taken.settings))
         lines = [*_streamed(made.query.by, made.columns), *kept, merging]
         return _shown(lines, made.bounds)
     ways = {"native": _native, "combined": _combined, "sliced": _sliced, "ordered": _ordered}

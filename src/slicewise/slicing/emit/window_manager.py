@@ -25,9 +25,9 @@ from slicewise.slicing.emit.emission import (
 )
 from slicewise.slicing.emit.log import KEY, Changes, EmissionLog
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.slice_manager import SliceManager
 from slicewise.slicing.guard import Guard
 from slicewise.slicing.ingest.batch import Batch
-from slicewise.slicing.slice_manager import SliceManager
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import codes as checked_codes
 

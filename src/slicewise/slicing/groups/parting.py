@@ -23,7 +23,7 @@ from slicewise.slicing.ingest.batch import Batch
 from slicewise.slicing.locate.by_time import bounds_of
 
 if TYPE_CHECKING:
-    from slicewise.slicing.slice_manager import SliceManager
+    from slicewise.slicing.groups.slice_manager import SliceManager
 
 
 def part(slices: SliceManager, verdicts: dict[int, Verdict]) -> None:

@@ -16,6 +16,7 @@ from slicewise.limits import BEGINNING, INFINITY
 from slicewise.names import missed_name
 from slicewise.slicing.families.acceptance import Late
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.slice_manager import SliceManager
 from slicewise.slicing.guard import Guard
 from slicewise.slicing.ingest.accepted import Accepted
 from slicewise.slicing.ingest.batch import Batch, events_of
@@ -24,7 +25,6 @@ from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.ingest.quarantine import Quarantine
 from slicewise.slicing.ingest.reach import limits_of, within
 from slicewise.slicing.settings import check_measured
-from slicewise.slicing.slice_manager import SliceManager
 from slicewise.times import Measure, Parsed, parsed
 from slicewise.windows import Window
 from slicewise.windows.base import holds

@@ -17,7 +17,7 @@ from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.quarantine import Quarantine
 
 if TYPE_CHECKING:
-    from slicewise.slicing.slice_manager import SliceManager
+    from slicewise.slicing.groups.slice_manager import SliceManager
 
 
 def refuse_at_once(

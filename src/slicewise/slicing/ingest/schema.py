@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from slicewise.aggregates.base import Bound, bound_columns, reads
 from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.limits import EVER
+from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.reach import Reach, reach_of
 from slicewise.slicing.settings import QueryFacts, Settings, guessed
 from slicewise.slicing.state.checks import check_time_type, check_zones
-from slicewise.slicing.window_set import WindowSet
 
 if TYPE_CHECKING:
     import pyarrow as pa

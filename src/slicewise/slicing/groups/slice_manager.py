@@ -18,6 +18,7 @@ from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.buffer import ReorderBuffer, in_sequence
 from slicewise.slicing.families.acceptance import Late, Verdict
+from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.groups.grid import GridGroup
 from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.measured import MeasureGroup
@@ -35,7 +36,6 @@ from slicewise.slicing.plan import GroupPlan, Place, Plan, plan
 from slicewise.slicing.progress import Progress, Stats
 from slicewise.slicing.settings import Settings
 from slicewise.slicing.state.checks import require
-from slicewise.slicing.window_set import WindowSet
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,7 @@ from slicewise.slicing.plan import place_of
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
-    from slicewise.slicing.slice_manager import SliceManager
+    from slicewise.slicing.groups.slice_manager import SliceManager
 
 
 def known_from(slices: SliceManager, window: Window) -> Any:
