@@ -21,7 +21,6 @@ from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Result
 from slicewise.slicing.guard import changing, reading
 from slicewise.slicing.ingest.quarantine import MOST, checked_most
-from slicewise.slicing.ingest.refusing import refuse_at_once, refuse_failed
 from slicewise.slicing.parts import Parts
 from slicewise.slicing.plan import Plan
 from slicewise.slicing.progress import Stats, point_of
@@ -169,7 +168,7 @@ class Operator:
             return
         parts.emission.mark_dirty(accepted.events)
         parts.slices.add(accepted)
-        bad, error = refuse_at_once(parts.slices, parts.quarantine, accepted.columns)
+        bad, error = parts.ingest.refuse_at_once(accepted.columns)
         parts.slices.hold(accepted, bad)
         if error is not None:
             self._guard.end()
@@ -214,7 +213,7 @@ class Operator:
         horizon_before, horizon = progress.open_from, progress.accepted_from
         released = horizon if self.emit == "final" else point
         parts.slices.release(released)
-        error = refuse_failed(parts.slices, parts.quarantine, parts.output)
+        error = parts.ingest.refuse_failed(parts.output)
         if error is not None and self.errors.raises:
             guard.end()
             raise error

@@ -39,12 +39,13 @@ class WindowManager:
 
     def __init__(self, slices: SliceManager, guard: Guard) -> None:
         self.settings, self.slices, self.guard = slices.settings, slices, guard
+        self.revises = slices.settings.revises
         self.log = EmissionLog()
         self.dirty: list[np.ndarray] = []  # codes of keys
 
     def mark_dirty(self, events: Batch) -> None:
         """Remember keys whose emitted instances these events may change."""
-        if not self.settings.revises:
+        if not self.revises:
             return
         closing = self.settings.emit == "on_close"
         watermark = self.slices.progress.watermark
@@ -59,7 +60,7 @@ class WindowManager:
 
     def mark_all_dirty(self) -> None:
         """Remember all keys: instances may be due without a further event."""
-        if self.settings.revises:
+        if self.revises:
             self.dirty.append(self.slices.keys.every().copy())
 
     def due(self) -> list[Due]:
@@ -105,7 +106,7 @@ class WindowManager:
             return []
         with self.guard.harmless(Exception):
             answers = [answers_of(group, listed)]
-        if self.settings.revises:
+        if self.revises:
             return [Due(answers, Changes(listed.instances, fingerprints(group, listed)))]
         return [Due(answers)]
 

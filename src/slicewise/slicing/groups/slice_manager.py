@@ -26,8 +26,7 @@ from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.groups.parting import part
 from slicewise.slicing.groups.rows import RowGroup
 from slicewise.slicing.groups.session import SessionGroup
-from slicewise.slicing.ingest.accepted import Accepted
-from slicewise.slicing.ingest.batch import BAD, ROW, Batch, Grouped
+from slicewise.slicing.ingest.batch import BAD, ROW, Accepted, Batch, Grouped
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.measures import adds_exactly, measure_dtype
 from slicewise.slicing.ingest.schema import Schema

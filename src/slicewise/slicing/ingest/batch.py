@@ -1,4 +1,4 @@
-"""Events on their way to slices: batches, and batches by key and in order."""
+"""Events on their way to slices: batches, those that were accepted, and those in order."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from slicewise.times import never_falls
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from slicewise.slicing.groups.group import SliceGroup
+    from slicewise.slicing.ingest.events import Columns
 
 # Beside the conditions of windows in the marks of a batch: the rows that are known as bad, and the
 # numbers of the rows.
@@ -144,6 +147,32 @@ def events_of(columns: Mapping[str, Column]) -> np.ndarray:
     events = np.empty(len(columns[names[0]]), object)
     events[:] = [dict(zip(names, row, strict=True)) for row in rows]
     return events
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accepted:
+    """The events of a batch that count for any window, ready for slicing.
+
+    `wanted` marks those that count for every window, all of them if it is `None`. `shares` has, for
+    slice groups that take late events too, all that they take. `columns` are those of the batch as
+    it was given.
+    """
+
+    events: Batch
+    wanted: np.ndarray | None
+    shares: Mapping[SliceGroup, np.ndarray]
+    columns: Columns
+
+    def share(self, group: SliceGroup) -> Batch | None:
+        """The events that a slice group takes; `None` if it takes none."""
+        events = self.events
+        taken = self.shares.get(group, self.wanted)
+        if taken is None or taken is events.wanted:
+            return events
+        chosen = events.times[taken]
+        if not len(chosen):
+            return None
+        return replace(events, wanted=taken, low=int(chosen.min()), high=int(chosen.max()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
