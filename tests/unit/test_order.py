@@ -13,10 +13,10 @@ import slicewise as sw
 from slicewise.arrays.ordering import order_of
 from slicewise.arrays.searches import near_at_most
 from slicewise.codegen.kernel import run
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 
 
-class Pairs(UserWindow):
+class Pairs(sw.UserWindow):
     """An instance of two events begins with every second one."""
 
     seen = 0
