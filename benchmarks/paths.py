@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,6 @@ import pyarrow as pa
 
 import slicewise as sw
 from benchmarks.common import DOCS, Report, best, cores, machine
-from slicewise.arrays import grouping
 from slicewise.tuning import tuned
 
 NEVER = 1 << 60
@@ -47,12 +46,6 @@ def keyed(rows: int, keys: int, seed: int = 0) -> dict[str, np.ndarray]:
         "t": np.sort(random.integers(0, 3600 * SECOND, rows)),
         "x": random.random(rows),
     }
-
-
-def shuffled(rows: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Events of one key in no order."""
-    random = np.random.default_rng(seed)
-    return {"t": random.integers(0, 3600 * SECOND, rows), "x": random.random(rows)}
 
 
 def fed(events: Mapping[str, np.ndarray], pieces: int, **options: Any) -> Run:
@@ -115,21 +108,6 @@ def texts() -> Run:
     return fed(events, 8, by="k", windows=[sw.tumbling(600 * SECOND)], emit="final")
 
 
-def repeated() -> Run:
-    table = pa.table(keyed(2_000_000, 100))
-    aggs = [sw.agg.max("x"), sw.agg.sum("x"), sw.agg.min("x")]
-    return lambda: sw.rolling(table, by="k", time="t", over=[60 * SECOND], aggs=aggs)
-
-
-@contextmanager
-def new_memory() -> Iterator[None]:
-    def new(free: Any, size: int, dtype: Any) -> np.ndarray:
-        return grouping.room(size, dtype)
-
-    with mock.patch("slicewise.frames.places.reused", new):
-        yield
-
-
 def without_table() -> AbstractContextManager[Any]:
     return mock.patch("slicewise.arrays.keys.table_for", return_value=None)
 
@@ -146,25 +124,6 @@ PATHS = (
         "10 min every 1 min, 500 keys, final results",
         lambda: tuned(keys_by_time=NEVER),
         by_time(500),
-    ),
-    Path(
-        "cells (`slicing/locate/time_cells.py`)",
-        "a table of one key in no order, 10 s every 1 s",
-        lambda: tuned(events_per_cell=NEVER),
-        lambda: fed(
-            shuffled(8_000_000), 2, windows=[sw.sliding(10 * SECOND, every=SECOND)], emit="final"
-        ),
-    ),
-    Path(
-        "session cells (`slicing/locate/session_cells.py`)",
-        "a table of one key in no order, sessions beside 10 s every 1 s",
-        lambda: tuned(events_per_cell=NEVER),
-        lambda: fed(
-            shuffled(8_000_000),
-            2,
-            windows=[sw.sliding(10 * SECOND, every=SECOND), sw.session(1000)],
-            emit="final",
-        ),
     ),
     Path(
         "rounds (`frames/rounds.py`, `round_sweep.py`)",
@@ -195,12 +154,6 @@ PATHS = (
         "20,000 keys that are numbers, micro-batches",
         without_table,
         by_time(20_000),
-    ),
-    Path(
-        "memory used again (`arrays/grouping.py`)",
-        "`rolling`: three aggregates, 100 keys",
-        new_memory,
-        repeated,
     ),
 )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise import agg, errors
 from slicewise.aggregates.base import Aggregate
 from slicewise.spans import rows, units
+from slicewise.suggestions import missing_name
 from slicewise.verbs import explain, fold, rolling, rolling_by, windowed, windowed_by
 from slicewise.windows import (
     UserWindow,
@@ -72,16 +73,21 @@ _LATE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _LATE[name]
-    if module is None:
-        return importlib.import_module(f"slicewise.{name}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
-
-
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    return sorted([*__all__, "__version__"])
+
+
+# Type checkers know what there is, and would take any name for one if they saw this.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATE:
+            # `sw.agg` has built-in names such as `sum`, and some look for them here.
+            hint = f" Did you mean `sw.agg.{name}`?" if name in agg.__all__ else ""
+            raise missing_name("sw", name, __all__, hint)
+        module = _LATE[name]
+        if module is None:
+            return importlib.import_module(f"slicewise.{name}")
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value

@@ -8,6 +8,9 @@ unless `.alias(name)` says otherwise.
 ('price_mean', 'top')
 """
 
+import re
+from typing import TYPE_CHECKING
+
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.bloom import Bloom
 from slicewise.aggregates.distribution import (
@@ -28,6 +31,7 @@ from slicewise.aggregates.product import Product
 from slicewise.aggregates.sketches import ApproxCountDistinct, ApproxQuantile
 from slicewise.aggregates.spread import Skew, Std, Var
 from slicewise.aggregates.sums import Count, Geomean, Mean, Sum, WeightedMean
+from slicewise.suggestions import missing_name
 
 count = Count
 sum = Sum
@@ -75,3 +79,20 @@ REGISTRY: tuple[Aggregate, ...] = (
         if isinstance(item, type) and issubclass(item, Aggregate) and name == item.name
     ),
 )
+
+__all__ = list(dict.fromkeys(aggregate.name for aggregate in REGISTRY))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+# Type checkers know what there is, and would take any name for one if they saw this.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        hint = ""
+        if percent := re.fullmatch(r"p(\d{1,2})(?:[._]?(\d+))?", name):
+            q = f"0.{percent[1]:0>2}{percent[2] or ''}"
+            hint = f" Did you mean `sw.agg.quantile(column, {q.rstrip('0')})`?"
+        raise missing_name("sw.agg", name, __all__, hint)

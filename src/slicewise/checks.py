@@ -8,6 +8,7 @@ from typing import Any
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
 from slicewise.errors import AggregateError, ColumnError
+from slicewise.suggestions import meant
 from slicewise.times import as_length
 
 
@@ -50,8 +51,6 @@ def picked_from(aggs: Sequence[Aggregate]) -> dict[str, str]:
 
 def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
     """Raise `ColumnError` for the first name that is no column, or that several columns have."""
-    from difflib import get_close_matches
-
     for name in wanted:
         if name in known:
             if (count := list(known).count(name)) > 1:
@@ -60,10 +59,10 @@ def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
                     "is meant. Rename them, or leave one out."
                 )
             continue
-        close = get_close_matches(str(name), [str(k) for k in known], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         names = ", ".join(repr(k) for k in known) or "none"
-        raise ColumnError(f"There is no column {name!r}; the table has: {names}.{hint}")
+        raise ColumnError(
+            f"There is no column {name!r}; the table has: {names}.{meant(name, known)}"
+        )
 
 
 def check_outputs(outputs: Sequence[str], known: Sequence[Any]) -> None:

@@ -6,6 +6,9 @@ Every message says the rule, what was given and what to do.
 True
 """
 
+import sys
+import warnings
+
 
 class SlicewiseError(Exception):
     """Base of every error that Slicewise raises on purpose."""
@@ -29,6 +32,14 @@ class LawError(SlicewiseError, AssertionError):
 
 class CapabilityError(SlicewiseError, TypeError):
     """Something was asked of an algorithm that it cannot do; the message names one that can."""
+
+
+class ArgumentError(SlicewiseError, TypeError):
+    """A named argument that a function does not have; the message names the nearest."""
+
+
+class MissingNameError(SlicewiseError, AttributeError):
+    """A public name that there is not; the message names the nearest."""
 
 
 class ColumnError(SlicewiseError, KeyError):
@@ -75,5 +86,17 @@ class BadRowsWarning(UserWarning):
     """Rows of a table were left out because they have no usable time."""
 
 
+class UnitWarning(UserWarning):
+    """Numbers as times look like seconds or the like since the epoch, and nobody said so."""
+
+
 class CacheWarning(UserWarning):
     """Machine code is not kept where it was meant to be; the message says why."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn of the line that called into this package: Python shows a warning once for a line."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] == "slicewise":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

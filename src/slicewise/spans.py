@@ -1,8 +1,8 @@
 """Spans: how long a window is, in time, in rows, or in units of an advancing column.
 
-A span is written as a text (`"10m"`, `"1h30m"`), a `timedelta`, a plain int in units of a time
-column of numbers, `rows(100)`, or `units(5, on="km")`. Each becomes a small frozen value here,
-checked when it is built.
+A span is written as a text (`"10m"`, `"1h30m"`, `"1 hour 30 minutes"`), a `timedelta`, a plain int
+in units of a time column of numbers, `rows(100)`, or `units(5, on="km")`. Each becomes a small
+frozen value here, checked when it is built.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import math
 import operator
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from fractions import Fraction
+from typing import Any, NoReturn
 
 import numpy as np
 
 from slicewise.errors import SpanError
 from slicewise.limits import REACH
+from slicewise.suggestions import meant, taking_names
 
 # Months and years are missing on purpose: they have no fixed length.
 MICROSECONDS = {
@@ -33,7 +35,24 @@ MICROSECONDS = {
 }
 CANONICAL = ("w", "d", "h", "m", "s", "ms", "us")
 
-_PART = re.compile(r"(\d+)\s*([a-zµ]+)\s*")
+# Other words for units, in lower case.
+WORDS = {
+    **dict.fromkeys(("week", "weeks", "wk", "wks"), "w"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("hour", "hours", "hr", "hrs"), "h"),
+    **dict.fromkeys(("minute", "minutes", "mins"), "m"),
+    **dict.fromkeys(("second", "seconds", "sec", "secs"), "s"),
+    **dict.fromkeys(("millisecond", "milliseconds", "millis", "msec", "msecs"), "ms"),
+    **dict.fromkeys(("microsecond", "microseconds", "micros", "usec", "usecs", "μs"), "us"),
+}
+# Words for what has no fixed length, and why not.
+UNFIXED = {
+    **dict.fromkeys(("mo", "mon", "month", "months"), "a month has 28 to 31 days"),
+    **dict.fromkeys(("q", "quarter", "quarters"), "a quarter has 90 to 92 days"),
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), "a year has 365 or 366 days"),
+}
+
+_PART = re.compile(r"(\d+\.\d+|\.\d+|\d+)\s*([^\W\d_]+)[\s,]*")
 _TEXT = re.compile(rf"\s*(?:{_PART.pattern})+")
 
 
@@ -107,6 +126,7 @@ class Units:
 Span = Duration | Ticks | Rows | Units
 
 
+@taking_names
 def rows(count: int) -> Rows:
     """A span of `count` rows of a key, ending at the row itself.
 
@@ -116,6 +136,7 @@ def rows(count: int) -> Rows:
     return Rows(count)
 
 
+@taking_names
 def units(count: int | float, *, on: str) -> Units:
     """A span of `count` units of the advancing column `on`.
 
@@ -134,7 +155,7 @@ def span(given: Any) -> Span:
     if isinstance(given, Duration | Ticks | Rows | Units):
         return given
     if isinstance(given, str):
-        return _parse(given)
+        return Duration(*_parse(given))
     if isinstance(given, dt.timedelta):
         return Duration(_of_timedelta(given))
     if isinstance(given, np.timedelta64):
@@ -149,8 +170,9 @@ def is_nothing(given: Any) -> bool:
     (True, True, False)
     """
     if isinstance(given, str):
-        parts = _PART.findall(given) if _TEXT.fullmatch(given) else []
-        return bool(parts) and all(int(n) == 0 and unit in MICROSECONDS for n, unit in parts)
+        return (
+            bool(_TEXT.fullmatch(given)) and not re.search("[1-9]", given) and not _parse(given)[0]
+        )
     if isinstance(given, dt.timedelta):
         return given == dt.timedelta()
     if isinstance(given, np.timedelta64):
@@ -172,17 +194,61 @@ def canonical(microseconds: int) -> str:
     return text
 
 
-def _parse(text: str) -> Duration:
-    parts = _PART.findall(text)
-    unknown = [unit for _, unit in parts if unit not in MICROSECONDS]
-    if not _TEXT.fullmatch(text) or unknown:
-        odd = f"; {unknown[0]!r} is no unit of fixed length that it knows" if unknown else ""
+def _parse(text: str) -> tuple[int, str]:
+    """The microseconds of a text, and the short text that names output columns."""
+    if not _TEXT.fullmatch(text):
+        _refuse_text(text)
+    parts = [(count, _unit(text, unit)) for count, unit in _PART.findall(text)]
+    total = sum(Fraction(count) * MICROSECONDS[unit] for count, unit in parts)
+    if total.denominator != 1:
+        raise SpanError(f"A span has whole microseconds; given: {text!r}. Round it first.")
+    if any("." in count for count, _ in parts):  # a name of a column has no dots
+        return int(total), canonical(int(total))
+    return int(total), "".join(count + unit for count, unit in parts)
+
+
+def _unit(text: str, unit: str) -> str:
+    """The unit of time that a word stands for; `text` is all that was written."""
+    lower = unit.lower()
+    if lower in ("m", "ms") and unit != lower:
+        fine, coarse = ("a minute", "month") if lower == "m" else ("milliseconds", "month's start")
         raise SpanError(
-            f"A span as text is whole numbers with units, such as '10m' or '1h30m'; given: "
-            f"{text!r}{odd}. Units: w, d, h, m (or min), s, ms, us."
+            f"The {unit!r} of the span {text!r} may mean {fine} or a {coarse}. Write {lower!r} for "
+            f"{fine}; a month has no fixed length, which a span has."
         )
-    total = sum(int(count) * MICROSECONDS[unit] for count, unit in parts)
-    return Duration(total, "".join(count + unit for count, unit in parts))
+    if lower in UNFIXED:
+        raise SpanError(
+            f"A span has a fixed length, which the {unit!r} of {text!r} has not: {UNFIXED[lower]}. "
+            "Give a number of days or weeks, such as '30d' or '4w'."
+        )
+    found = lower if lower in MICROSECONDS else WORDS.get(lower)
+    if found is None:
+        hint = meant(lower, [*MICROSECONDS, *WORDS])
+        raise SpanError(f"The {unit!r} of the span {text!r} is no unit of time.{hint} {_UNITS}")
+    return found
+
+
+_UNITS = (
+    "Units are w, d, h, m (or min), s, ms and us, and words such as minutes: '10m', '1h30m', "
+    "'1 hour 30 minutes'."
+)
+
+
+def _refuse_text(text: str) -> NoReturn:
+    """Say what is wrong with a text that is not made of numbers with units."""
+    rest, wrong = text.strip(), ""
+    if rest[:1] == "-" and _TEXT.fullmatch(rest[1:]):
+        raise SpanError(
+            f"A span must be longer than nothing; given: {text!r}, which has a minus sign. Write "
+            f"{rest[1:].strip()!r}."
+        )
+    if (number := re.search(r"[\d.]+$", rest)) is not None:
+        wrong = f", where {number[0]!r} has no unit"
+        if number[0] == rest:
+            wrong += "; plain numbers as lengths are numbers, not texts"
+    elif rest.isalpha():
+        wrong = f", which has no number, as '1{rest}' has"
+    raise SpanError(f"A span as text is numbers with units; given: {text!r}{wrong}. {_UNITS}")
 
 
 def _of_timedelta(given: dt.timedelta) -> int:
@@ -195,6 +261,17 @@ def _of_timedelta(given: dt.timedelta) -> int:
 def _of_timedelta64(given: np.timedelta64) -> int:
     if np.isnat(given):
         raise SpanError("A span is a length of time; given: NaT.")
+    unit = np.datetime_data(given.dtype)[0]
+    if unit in ("Y", "M"):
+        why = UNFIXED["y" if unit == "Y" else "mo"]
+        raise SpanError(
+            f"A span has a fixed length, which {given!r} has not: {why}. Give a number of days or "
+            "weeks, such as '30d' or '4w'."
+        )
+    if unit == "generic":
+        raise SpanError(
+            f"A span has a unit; given: {given!r}. Name one, such as np.timedelta64(5, 's')."
+        )
     microseconds = given.astype("m8[us]")
     if microseconds != given:
         raise SpanError(f"A span has whole microseconds; given: {given!r}. Round it first.")

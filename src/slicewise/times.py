@@ -9,7 +9,7 @@ numbers as times; with a unit, which says what the numbers mean, durations becom
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
 from slicewise.columns import Column
-from slicewise.errors import ColumnTypeError, SpanError
+from slicewise.errors import ColumnTypeError, SpanError, UnitWarning, warn
 from slicewise.limits import GREATEST, REACH
 from slicewise.spans import MICROSECONDS, Duration, Ticks, canonical, is_nothing, span
 
@@ -28,6 +28,9 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 # How many microseconds a unit has, as a fraction.
 UNITS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+# The years in which most events happen, 2001 to 2049, in seconds since the epoch.
+OUR_TIME = (1_000_000_000, 2_500_000_000)
 
 
 def since_epoch(moment: dt.datetime) -> int:
@@ -140,6 +143,26 @@ class Measure:
                 "durations such as '10s'."
             )
 
+    def warn_of_unit(self, values: np.ndarray, usable: np.ndarray | None) -> None:
+        """Warn of plain numbers as times that look like seconds or the like since the epoch.
+
+        It is for who gives plain numbers as lengths beside them and may take them for others.
+        """
+        seen = values if usable is None else values[usable]
+        if self.moments is not False or self.unit is not None or not len(seen):
+            return
+        unit = epoch_unit(int(seen[0]))
+        if unit and unit == epoch_unit(int(seen.min())) == epoch_unit(int(seen.max())):
+            many, one = UNITS[unit]
+            moment = _EPOCH + dt.timedelta(microseconds=int(seen[0]) * many // one)
+            warn(
+                f"The numbers in the time column {self.name!r} look like {NAMES[unit]} since the "
+                f"epoch: {seen[0]} would be {moment:%Y-%m-%d %H:%M:%S}. Lengths beside them are "
+                f"plain numbers, so they are {NAMES[unit]} too. Say so with `unit={unit!r}`, which "
+                "also takes durations such as '10m' as lengths.",
+                UnitWarning,
+            )
+
     def length(self, what: str, given: Duration | Ticks | None) -> int:
         """A length in units of the column, which are microseconds for moments."""
         if given is None:
@@ -150,6 +173,19 @@ class Measure:
         if self.unit is None:
             return given.microseconds
         return converted(given.microseconds, self.unit, what)
+
+
+def epoch_unit(number: int) -> str | None:
+    """The unit in which a number of units since the epoch is a moment of our time, if any is.
+
+    >>> epoch_unit(1_700_000_000), epoch_unit(1_700_000_000_000), epoch_unit(600)
+    ('s', 'ms', None)
+    """
+    low, high = OUR_TIME
+    for unit, (many, one) in UNITS.items():
+        if low * 1_000_000 <= number * many // one < high * 1_000_000:
+            return unit
+    return None
 
 
 # Columns.
@@ -269,6 +305,12 @@ class Times:
     valid: np.ndarray | None
     per_microsecond: int
     measure: Measure
+
+    def without(self, bad: np.ndarray | None) -> Times:
+        """The same without those of `bad` rows (`None`: there are none)."""
+        if bad is None:
+            return self
+        return replace(self, valid=~bad if self.valid is None else self.valid & ~bad)
 
     def length(self, given: Duration | Ticks) -> int:
         """A span in the unit of these times."""

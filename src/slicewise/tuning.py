@@ -27,14 +27,11 @@ from typing import Any, Literal
 FastPath = Literal[
     "bands",  # events were added to slices by time
     "bands closed",  # instances came from slices by time
-    "cells",  # events of one key found their slices by a grid
-    "session cells",  # and those of sessions
     "rounds",  # `rolling` went from round to round, keys side by side
     "series",  # results travelled to Spark in series
     "slide_together",  # `slide` made suffixes together with prefixes
     "two threads",  # `slide` shared its work with a second thread
     "text table",  # keys were looked up in a table of texts
-    "memory reuse",  # an array was made in the memory of a free one
 ]
 
 
@@ -71,9 +68,6 @@ class Tuning:
     # Slices that may be moved for each event of a batch that is not in order, to make places in
     # the middle of runs: by then it takes less time to put the rest in order.
     moves_per_event: int = 64
-    # Events of one key in no order find their slices by a grid of cells, with so many events for
-    # each cell at the least.
-    events_per_cell: int = 8
 
     # Housekeeping waits until there is enough to be found: slices before any are dropped, keys
     # before any are forgotten, instances that were handed out before any are let go, events that

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.checks import check_streaming
 from slicewise.errors import ColumnTypeError, WindowError
+from slicewise.suggestions import taking_names, taking_names_of
 from slicewise.windows import Window
 
 Data = TypeVar("Data")
 
 
+class Transform(Protocol):
+    """A function from a table to another of the same kind, as `df.transform` takes it."""
+
+    def __call__(self, data: Data) -> Data: ...
+
+
+@taking_names
 def rolling(
     data: Data,
     *,
@@ -75,6 +83,7 @@ def rolling(
     return made
 
 
+@taking_names
 def windowed(
     data: Data,
     *,
@@ -159,6 +168,7 @@ def windowed(
     return made
 
 
+@taking_names
 def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
     """The current answer of rows that a stream emitted: a table of the same kind.
 
@@ -194,7 +204,8 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
     return made
 
 
-def windowed_by(**query: Any) -> Callable[[Data], Data]:
+@taking_names_of(windowed)
+def windowed_by(**query: Any) -> Transform:
     """A function that answers `sw.windowed` with these arguments, as `df.transform` takes it.
 
     >>> import slicewise as sw
@@ -209,7 +220,8 @@ def windowed_by(**query: Any) -> Callable[[Data], Data]:
     return transform
 
 
-def rolling_by(**query: Any) -> Callable[[Data], Data]:
+@taking_names_of(rolling)
+def rolling_by(**query: Any) -> Transform:
     """A function that answers `sw.rolling` with these arguments, as `df.transform` takes it.
 
     >>> import slicewise as sw
@@ -224,6 +236,7 @@ def rolling_by(**query: Any) -> Callable[[Data], Data]:
     return transform
 
 
+@taking_names
 def explain(
     data: Any,
     *,

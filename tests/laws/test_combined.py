@@ -49,12 +49,11 @@ def slices(op: sw.Operator) -> list[tuple[int, int]]:
     return list(zip(runs.first[slots].tolist(), runs.last[slots].tolist(), strict=True))
 
 
-@pytest.fixture(params=["by search", "by a grid", "put in order"])
+@pytest.fixture(params=["by search", "put in order"])
 def way(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each of the ways in which events that are not in order find their slices."""
-    fewest = {"by search": math.inf, "by a grid": 1 / 64, "put in order": 1 / 64}
     moves = 0 if request.param == "put in order" else active().moves_per_event
-    with tuned(events_per_cell=fewest[request.param], moves_per_event=moves):
+    with tuned(moves_per_event=moves):
         yield
 
 

@@ -16,7 +16,8 @@ from slicewise.aggregates.components import FloatSum, IntSum, Largest, Smallest
 from slicewise.codegen.flat import FlatAlgebra
 from slicewise.errors import CapabilityError
 from slicewise.mergers import CATALOGUE, FiBA, FlatFAT, Merger, ReactiveAggregator, Recalc
-from slicewise.mergers.base import FlatMerger, drive, drive_ranges
+from slicewise.mergers.base import FlatMerger, drive
+from slicewise.mergers.shared import answer_together
 from tests.support import texts
 
 MERGERS: list[type[Merger]] = [*(entry.cls for entry in CATALOGUE.values()), ReactiveAggregator]
@@ -239,18 +240,17 @@ def test_compiled_mergers_equal_compiled_recalc(
 @settings(max_examples=20)
 @given(
     x=st.lists(st.integers(0, 9), max_size=60),
-    lengths=st.lists(st.integers(1, 20), min_size=1, max_size=4),
-    every=st.integers(1, 3),
+    queries=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 9)), min_size=1, max_size=4),
 )
-def test_several_ranges_in_one_pass_equal_one_pass_each(
-    cls: type[FlatMerger], x: list[int], lengths: list[int], every: int
+def test_several_queries_in_one_pass_equal_one_pass_each(
+    cls: type[FlatMerger], x: list[int], queries: list[tuple[int, int]]
 ) -> None:
     algebra, X = Affine().algebra, (np.array(x, np.int64),)
-    together = drive_ranges(cls, algebra, X, None, lengths, every)
-    for k, length in enumerate(lengths):
+    together = answer_together(cls, algebra, X, None, queries)
+    for states, (length, every) in zip(together, queries, strict=True):
         alone = drive(Recalc, algebra, X, None, length, every)
-        for one, other in zip(alone, together):
-            np.testing.assert_array_equal(one, other.reshape(-1, len(lengths))[:, k])
+        for one, other in zip(alone, states, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 # Out of order.

@@ -162,6 +162,35 @@ def test_every_algorithm_sums_exactly(
     assert found.to_pylist() == twin(events, sw.agg.sum(), length, every)
 
 
+@pytest.mark.parametrize("algorithm", [None, *CATALOGUE])
+@settings(max_examples=15)
+@given(
+    events=st.lists(st.none() | small, max_size=60),
+    queries=st.dictionaries(lengths, steps, min_size=1, max_size=4),
+    piece=st.integers(1, 200),
+)
+def test_several_lengths_equal_each_by_itself(
+    algorithm: str | None, events: list[Any], queries: dict[int, int], piece: int
+) -> None:
+    aggregate = sw.agg.sum() if algorithm in ("subtract_on_evict", "slick_deque") else Affine()
+    values = pa.array(events, pa.int64())
+    with tuned(combines_done=piece):
+        found = sw.slide(values, aggregate, [*queries], [*queries.values()], algorithm)
+    assert list(found) == list(queries)
+    for length, every in queries.items():
+        assert found[length].to_pylist() == twin(events, aggregate, length, every)
+
+
+@settings(max_examples=30)
+@given(events=st.lists(small.map(float), max_size=60), ranges=st.sets(lengths, min_size=1))
+def test_means_over_several_lengths_equal_each_by_itself(
+    events: list[float], ranges: set[int]
+) -> None:
+    found = sw.slide(np.array(events), sw.agg.mean(), sorted(ranges), algorithm="flatfit")
+    for length in ranges:
+        assert same(found[length].tolist(), _numpy(events, sw.agg.mean(), length, 1))
+
+
 @pytest.mark.parametrize("algorithm", [None, "two_stacks", "sba", "pba", "fiba"])
 @settings(max_examples=15)
 @given(events=st.lists(st.none() | st.text("abc", max_size=3)), length=lengths, every=steps)
@@ -197,7 +226,7 @@ def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
     assert same(found, _numpy(events, aggregate, length, every))
 
 
-def _numpy(events: list[int], aggregate: sw.Aggregate, length: int, every: int) -> list[Any]:
+def _numpy(events: list[Any], aggregate: sw.Aggregate, length: int, every: int) -> list[Any]:
     """The twin as numpy says it: null is NaN."""
     return [math.nan if v is None else v for v in twin(events, aggregate, length, every)]
 

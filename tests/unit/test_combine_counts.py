@@ -201,6 +201,41 @@ def test_flatfit_answers_all_ranges_at_one_combine_each(n: int) -> None:
     assert set(slide_costs(FlatFIT, n, query=all_ranges)) == {n - 1}
 
 
+def combines_of_slide(lengths: int | list[int], every: int, rows: int, merger: str) -> int:
+    values = list(range(rows))
+    return cost(
+        CountedSum, lambda: sw.slide(values, CountedSum(), lengths, every, algorithm=merger)
+    )
+
+
+@pytest.mark.parametrize(
+    ("lengths", "every", "share"),
+    [
+        ([10, 20, 30, 40], 1, 0.55),
+        ([60, 300, 600, 3600], 1, 0.85),
+        ([60, 300, 600, 3600], 10, 0.35),  # and values between two results are folded once
+        ([7, 31, 59, 120], 1, 0.85),
+    ],
+)
+def test_several_lengths_share_the_index_of_flatfit(
+    lengths: list[int], every: int, share: float
+) -> None:
+    alone = sum(combines_of_slide(length, every, 9000, "flatfit") for length in lengths)
+    assert combines_of_slide(lengths, every, 9000, "flatfit") <= share * alone
+
+
+@pytest.mark.parametrize("merger", ["flatfat", "bint"])
+def test_trees_are_made_once_for_several_lengths(merger: str) -> None:
+    lengths = [60, 300, 600, 3600]
+    alone = sum(combines_of_slide(length, 1, 9000, merger) for length in lengths)
+    assert combines_of_slide(lengths, 1, 9000, merger) < alone
+
+
+def test_all_lengths_up_to_n_cost_flatfit_n_minus_1_combines_a_slide() -> None:
+    # Section 4.1 of its paper: one each, and none for the shortest.
+    assert combines_of_slide([*range(1, 33)], 1, 1000, "flatfit") <= 31 * 1000
+
+
 @pytest.mark.parametrize("n", [5, 8, 64])
 def test_flatfit_resets_once_in_n_plus_one_slides(n: int) -> None:
     costs = slide_costs(FlatFIT, n)

@@ -65,6 +65,19 @@ def test_a_file_says_needs_cost_memory_and_the_source_of_its_entry(name: str) ->
     assert entry.source in text
 
 
+@pytest.mark.parametrize(
+    ("name", "doi"),
+    [
+        ("flatfat", "10.14778/2752939.2752940"),
+        ("flatfit", "10.1145/3085504.3085509"),
+        ("sba", "10.1145/3447548.3467360"),
+        ("pba", "10.1145/3447548.3467360"),
+    ],
+)
+def test_the_sources_of_the_papers_that_this_library_unites(name: str, doi: str) -> None:
+    assert CATALOGUE[name].source == f"doi:{doi}"
+
+
 def test_the_table_in_the_documents_is_the_catalogue() -> None:
     def yes(flag: bool) -> str:
         return "yes" if flag else ""

@@ -47,23 +47,14 @@ def slide(length: int, agg: Any = None, size: int = 100, algorithm: str | None =
     sw.slide(np.ones(size), sw.agg.max() if agg is None else agg, length, algorithm=algorithm)
 
 
-def shuffled(rows: int) -> None:
-    """Rows of keys that change places leave arrays behind that results may use."""
-    data = pd.DataFrame({"t": np.arange(rows), "k": np.arange(rows) % 3, "x": 1.0, "y": 2.0})
-    sw.rolling(data, by="k", time="t", over=5, aggs=[sw.agg.sum("x"), sw.agg.sum("y")])
-
-
 LONG, MANY = Tuning().threads_length, Tuning().keys_by_time
 TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10))),
     ("bands closed", lambda: operate(5000, MANY, sw.sliding(500, every=250))),
-    ("cells", lambda: operate(2000, 1, sw.tumbling(10))),
-    ("session cells", lambda: operate(2000, 1, sw.tumbling(50), sw.session(2))),
     ("rounds", lambda: roll(1 << 15, 32)),
     ("slide_together", lambda: slide(64)),
     ("two threads", lambda: slide(LONG, size=3 * LONG, algorithm="pba")),
     ("text table", lambda: table(["a", "b"])),
-    ("memory reuse", lambda: shuffled(1000)),
 ]
 NOT_TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY - 10, sw.tumbling(10))),
@@ -72,10 +63,6 @@ NOT_TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10), store="eager")),
     ("bands", lambda: operate(5000, MANY, sw.tumbling(sw.rows(3)))),
     ("bands closed", lambda: operate(5000, MANY, sw.sliding(100, every=2))),
-    ("cells", lambda: operate(100, 1, sw.tumbling(10))),
-    ("cells", lambda: operate(2000, 2, sw.tumbling(10))),
-    ("session cells", lambda: operate(100, 1, sw.tumbling(50), sw.session(2))),
-    ("session cells", lambda: operate(2000, 1, sw.session(3))),
     ("rounds", lambda: roll(1 << 15, 31)),
     ("rounds", lambda: roll(1 << 14, 32)),
     ("slide_together", lambda: slide(63)),

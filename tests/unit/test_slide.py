@@ -200,6 +200,68 @@ def test_only_whole_numbers_from_one_on_are_lengths(name: str, value: Any) -> No
         sw.slide(FIVE, sw.agg.max(), **given)
 
 
+# Several lengths.
+
+
+def test_several_lengths_give_a_dict_from_each_to_its_results() -> None:
+    found = sw.slide(FIVE, sw.agg.sum(), [3, 1])
+    assert {length: results.tolist() for length, results in found.items()} == {
+        3: [1.0, 6.0, 8.0, 7.0, 5.0],
+        1: FIVE.tolist(),
+    }
+    assert sw.slide([1, 5, 2, 0, 3], sw.agg.sum(), (2,)) == {2: [1, 6, 7, 2, 3]}
+    lengths = np.array([2, 3])
+    assert list(sw.slide(FIVE, sw.agg.max(), lengths, algorithm="flatfit")) == [2, 3]
+
+
+def test_several_slides_belong_to_the_lengths_or_give_a_dict_from_each() -> None:
+    values = [1, 5, 2, 0, 3, 4]
+    for algorithm in (None, "flatfit", "daba"):
+        by_length = sw.slide(values, sw.agg.sum(), [3, 4], [2, 3], algorithm)
+        assert by_length == {3: [6, 7, 7], 4: [8, 9]}
+        assert sw.slide(values, sw.agg.sum(), 3, [2, 3], algorithm) == {2: [6, 7, 7], 3: [8, 7]}
+        assert sw.slide(values, sw.agg.sum(), [3, 4], 2, algorithm) == {3: [6, 7, 7], 4: [6, 8, 9]}
+
+
+@pytest.mark.parametrize("values", [np.array([]), pa.array([], pa.int64()), []])
+@pytest.mark.parametrize("algorithm", [None, "flatfit"])
+def test_no_values_give_no_results_for_any_length(values: Any, algorithm: str | None) -> None:
+    found = sw.slide(values, sw.agg.count(), [3, 4], algorithm=algorithm)
+    assert [len(results) for results in found.values()] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"length": []}, "`length` is a list of none. Give at least one, or a number."),
+        ({"length": [2], "every": []}, "`every` is a list of none."),
+        (
+            {"length": [2, 3, 2]},
+            r"`length` has 2 more than once, and results are told apart by it; given: \[2, 3, 2\]",
+        ),
+        ({"length": 2, "every": [1, 1]}, "`every` has 1 more than once"),
+        ({"length": [2, 0]}, r"`length` is a number of values, an integer from 1 .*; given: 0"),
+        ({"length": [2.0]}, r"`length` is a number of values, an integer from 1 .*; given: 2.0"),
+        ({"length": [2], "every": [-1]}, r"`every` is a number of values.*; given: -1"),
+        (
+            {"length": [2, 3], "every": [1, 2, 3]},
+            "`every` is one number for all lengths, or has one for each; given: 3 for 2 lengths.",
+        ),
+    ],
+)
+def test_lengths_are_some_that_differ_and_are_whole(given: dict[str, Any], text: str) -> None:
+    with pytest.raises(sw.errors.SpanError, match=text):
+        sw.slide(FIVE, sw.agg.max(), **given)
+
+
+def test_slides_that_have_no_common_multiple_in_reach_need_no_more_than_the_values() -> None:
+    values = np.random.default_rng(1).integers(0, 100, 5000)
+    queries = {100: 97, 200: 101, 300: 103, 400: 107, 500: 109}  # they repeat after 1.2e10 values
+    found = sw.slide(values, sw.agg.max(), [*queries], [*queries.values()], algorithm="flatfit")
+    for length, every in queries.items():
+        assert found[length].tolist() == sw.slide(values, sw.agg.max(), length, every).tolist()
+
+
 def test_numpy_integers_are_lengths() -> None:
     lengths: Any = (np.int32(2), np.uint8(2))
     assert sw.slide(FIVE, sw.agg.max(), *lengths).tolist() == [5.0, 2.0]

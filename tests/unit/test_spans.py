@@ -29,6 +29,19 @@ from slicewise.spans import Duration, Rows, Ticks, Units, canonical, span
         (dt.timedelta(days=8, microseconds=1), 8 * 86_400_000_000 + 1, "1w1d1us"),
         (pd.Timedelta("250ms"), 250_000, "250ms"),
         (np.timedelta64(10, "m"), 600_000_000, "10m"),
+        ("10 minutes", 600_000_000, "10m"),
+        ("1 day", 86_400_000_000, "1d"),
+        ("60 sec", 60_000_000, "60s"),
+        ("1hr", 3_600_000_000, "1h"),
+        ("1.5h", 5_400_000_000, "1h30m"),
+        (".25 seconds", 250_000, "250ms"),
+        ("1 hour 30 minutes", 5_400_000_000, "1h30m"),
+        ("1 hour, 30 minutes", 5_400_000_000, "1h30m"),
+        ("1W", 7 * 86_400_000_000, "1w"),
+        ("2 Weeks", 14 * 86_400_000_000, "2w"),
+        ("10MIN", 600_000_000, "10min"),
+        ("1H", 3_600_000_000, "1h"),
+        ("5 μs", 5, "5us"),
     ],
 )
 def test_a_length_of_time_is_microseconds_and_keeps_its_text(
@@ -63,13 +76,21 @@ def test_canonical_text_means_the_same_length(microseconds: int) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("", "whole numbers with units, such as '10m' or '1h30m'; given: ''"),
-        ("10", "whole numbers with units.*given: '10'"),
-        ("1.5h", "whole numbers with units.*given: '1.5h'"),
-        ("-5m", "whole numbers with units.*given: '-5m'"),
-        ("2mo", "'mo' is no unit of fixed length.*Units: w, d, h, m"),
-        ("1y", "'y' is no unit of fixed length"),
-        ("5M", "given: '5M'"),
+        ("", "numbers with units; given: ''. Units are w, d, h, m"),
+        ("10", "given: '10', where '10' has no unit; plain numbers as lengths are numbers"),
+        ("1h30", "given: '1h30', where '30' has no unit. Units are"),
+        ("minutes", "given: 'minutes', which has no number, as '1minutes' has"),
+        ("PT10M", "numbers with units; given: 'PT10M'. Units are"),
+        ("-5m", "longer than nothing; given: '-5m', which has a minus sign. Write '5m'"),
+        ("- 5 minutes", "given: '- 5 minutes', which has a minus sign. Write '5 minutes'"),
+        ("2mo", "fixed length, which the 'mo' of '2mo' has not: a month has 28 to 31 days"),
+        ("3 months", "the 'months' of '3 months' has not: a month has 28.*such as '30d'"),
+        ("1y", "fixed length, which the 'y' of '1y' has not: a year has 365 or 366 days"),
+        ("1q", "a quarter has 90 to 92 days"),
+        ("1M", "The 'M' of the span '1M' may mean a minute or a month. Write 'm' for a minute"),
+        ("5MS", "The 'MS' of the span '5MS' may mean milliseconds or a month's start"),
+        ("5 minuts", "'minuts' of the span '5 minuts' is no unit of time. Did you mean 'minutes'"),
+        ("0.1us", "whole microseconds; given: '0.1us'. Round it first"),
         ("0s", "longer than nothing; given: 0s"),
         (0, "longer than nothing; given: 0"),
         (-3, "longer than nothing; given: -3"),
@@ -82,6 +103,7 @@ def test_canonical_text_means_the_same_length(microseconds: int) -> None:
         (True, "A span takes a whole number; given: True"),
         (None, "A span takes a whole number; given: None"),
         (np.timedelta64("NaT"), "given: NaT"),
+        (np.timedelta64(1, "M"), "fixed length.*a month has 28 to 31 days"),
         (np.timedelta64(1500, "ns"), "whole microseconds"),
         (pd.Timedelta(1500, "ns"), "whole microseconds"),
     ],
@@ -108,3 +130,15 @@ def test_units_need_a_column_and_a_length() -> None:
         sw.units(0, on="km")
     with pytest.raises(SpanError, match="name of a column as `on`; given: ''"):
         sw.units(1, on="")
+
+
+@pytest.mark.parametrize("given", [0, "0s", "0 minutes", "0.0h", "0h0m", dt.timedelta()])
+def test_nothing_may_be_a_lateness_and_no_window(given: Any) -> None:
+    sw.Operator(windows=[sw.tumbling(5)], aggs=[sw.agg.count()], time="t", lateness=given)
+    with pytest.raises(SpanError, match="longer than nothing"):
+        sw.tumbling(given)
+
+
+def test_a_lateness_that_is_no_length_says_what_is_wrong_with_its_text() -> None:
+    with pytest.raises(SpanError, match=r"`lateness` is a length.*'0' has no unit"):
+        sw.Operator(windows=[sw.tumbling(5)], aggs=[sw.agg.count()], time="t", lateness="0")

@@ -9,11 +9,18 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.errors import BadRowsWarning, SnapshotError, SpanError, WindowError
+from slicewise.errors import (
+    BadRowsWarning,
+    SnapshotError,
+    SpanError,
+    UnitWarning,
+    WindowError,
+)
 from slicewise.testing import Oracle
 
 SUM = sw.agg.sum("x")
@@ -181,3 +188,48 @@ def test_a_day_every_second_goes_on_working() -> None:
     table = {"t": [MOMENT, MOMENT + dt.timedelta(hours=12)], "x": [1, 2]}
     found = sw.windowed(pa.table(table), time="t", windows=window, aggs=SUM)
     assert found.num_rows == 86_400 + 43_200
+
+
+# Numbers that look like moments of our time.
+
+LOOKS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+
+
+@pytest.mark.parametrize("unit", LOOKS)
+def test_times_that_look_like_seconds_beside_plain_lengths_are_warned_of_once(unit: str) -> None:
+    times = [1_700_000_000 * 1000 ** list(LOOKS).index(unit) + k for k in range(3)]
+    table: dict[str, Any] = {"t": times, "x": [1, 2, 3]}
+    windows, spans = [sw.tumbling(60), sw.session(10**7)], [60, 3600]
+    message = (
+        f"'t' look like {LOOKS[unit]} since the epoch: {times[0]} would be 2023-11-14 22:13:20"
+        f".*plain numbers, so they are {LOOKS[unit]} too. Say so with `unit='{unit}'`"
+    )
+    op = sw.Operator(windows=windows, aggs=[SUM], time="t")
+    for ask in (
+        lambda: sw.windowed(pd.DataFrame(table), time="t", windows=windows, aggs=SUM),
+        lambda: sw.rolling(table, time="t", over=spans, aggs=SUM),
+        lambda: op.process(table),
+    ):
+        with pytest.warns(UnitWarning, match=message) as caught:
+            ask()
+        assert [warning.filename for warning in caught] == [__file__]
+    op.process(table)  # it has said so
+    sw.windowed(table, time="t", windows=windows, aggs=SUM, unit=unit)
+    sw.rolling(table, time="t", over=spans, aggs=SUM, unit=unit)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [[0, 5, 2_400_000_000], [1_700_000_000, 5], [900_000_000], [2_500_000_000_000], [], [-1]],
+    ids=str,
+)
+def test_numbers_that_are_no_moments_of_our_time_are_not_warned_of(times: list[int]) -> None:
+    table = pa.table({"t": pa.array(times, pa.int64()), "x": pa.array([1.0] * len(times))})
+    sw.rolling(table, time="t", over=5, aggs=SUM)
+    sw.windowed(table, time="t", windows=sw.tumbling(5), aggs=SUM)
+
+
+def test_windows_without_lengths_of_time_are_not_warned_of() -> None:
+    table: dict[str, Any] = {"t": [1_700_000_000, 1_700_000_001], "x": [1, 2]}
+    sw.windowed(table, time="t", windows=sw.tumbling(sw.rows(1)), aggs=SUM)
+    sw.rolling(table, time="t", over=sw.rows(1), aggs=SUM)

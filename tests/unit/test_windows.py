@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -583,3 +584,46 @@ def test_an_answer_that_is_no_pair_of_counts_is_refused(answer: Any) -> None:
         WindowError, match=r"two whole numbers from 0 on, \(begins, ends\); 'wrong'"
     ):
         Wrong().runs([(0, {})])
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "2024-01-31",
+        " 2024-01-31T00:00 ",
+        "2024-01-31T01:00+01:00",
+        dt.date(2024, 1, 31),
+        dt.datetime(2024, 1, 31),
+        np.datetime64("2024-01-31"),
+        pd.Timestamp("2024-01-31"),
+    ],
+    ids=repr,
+)
+def test_origins_and_starts_are_dates_datetimes_and_iso_texts(moment: Any) -> None:
+    expected = 1_706_659_200_000_000
+    assert expected == int(np.datetime64("2024-01-31", "us").astype(int))
+    for window in (
+        sw.tumbling("1h", origin=moment),
+        sw.sliding("1h", "5m", origin=moment),
+        sw.cumulate("1h", "5m", origin=moment),
+        sw.sliding(sw.rows(5), "5m", origin=moment),
+    ):
+        assert window.origin == expected  # type: ignore[attr-defined]  # each of these has one
+    assert sw.fixed(moment, "1h").start == expected  # type: ignore[attr-defined]  # so has this
+
+
+@pytest.mark.parametrize(
+    ("moment", "message"),
+    [
+        ("2024-13-01", "`origin` as text is a moment such as '2024-01-31'.*given: '2024-13-01'"),
+        (np.datetime64("NaT"), "`origin` is a moment; given: NaT"),
+        (pd.NaT, "`origin` is a moment; given: NaT"),
+    ],
+)
+def test_what_is_no_moment_is_no_origin(moment: Any, message: str) -> None:
+    with pytest.raises(WindowError, match=message):
+        sw.tumbling("1h", origin=moment)
+
+
+def test_an_origin_of_nothing_is_the_epoch() -> None:
+    assert sw.tumbling("1h", origin="0s") == sw.tumbling("1h")

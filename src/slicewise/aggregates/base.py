@@ -26,6 +26,7 @@ from slicewise.codegen.product import Finish, Place
 from slicewise.columns import Column
 from slicewise.errors import AggregateError
 from slicewise.names import snake_case
+from slicewise.suggestions import check_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,6 +83,11 @@ class Aggregate:
     # How many input columns there are: the parameters of `lift`.
     arity: ClassVar[int] = 1
 
+    # What a query has to name; `sw.slide` and mergers need no names of columns.
+    __signature__: ClassVar[inspect.Signature] = inspect.Signature(
+        [inspect.Parameter("columns", inspect.Parameter.VAR_POSITIONAL, annotation=str)]
+    )
+
     columns: tuple[str, ...]
     _alias: str | None = None
 
@@ -90,10 +96,20 @@ class Aggregate:
         if "name" not in cls.__dict__:
             cls.name = snake_case(cls.__name__)
         static = isinstance(inspect.getattr_static(cls, "lift"), staticmethod)
-        cls.arity = len(inspect.signature(cls.lift).parameters) - (not static)
+        inputs = list(inspect.signature(cls.lift).parameters.values())[not static :]
+        cls.arity = len(inputs)
+        if "__signature__" not in cls.__dict__:
+            cls.__signature__ = _signature(cls, inputs)
 
-    def __init__(self, *columns: str) -> None:
+    def __new__(cls, *columns: Any, **options: Any) -> Self:
+        """Refuse options that there are not, before an object is made."""
+        check_names(cls.name, cls.__signature__.parameters, options)
+        return super().__new__(cls)
+
+    def __init__(self, *columns: str, **named: str) -> None:
         arity = self.arity
+        if named:
+            columns = self.__signature__.bind(*columns, **named).args
         if not all(isinstance(column, str) for column in columns):
             given = ", ".join(repr(column) for column in columns)
             raise AggregateError(
@@ -208,6 +224,23 @@ class Aggregate:
         from slicewise.aggregates.own import bind_methods
 
         return bind_methods(self, types)
+
+
+def _signature(cls: type[Aggregate], inputs: list[inspect.Parameter]) -> inspect.Signature:
+    """The columns of an aggregate, which are the inputs of `lift`, and its options."""
+    own = inspect.signature(cls.__init__)
+    if cls.__init__ is not Aggregate.__init__:
+        # A name or size that is `None` unless it is given can be left out only in `sw.slide`.
+        needed = [p if p.default is not None else _needed(p) for p in own.parameters.values()]
+        return own.replace(parameters=needed[1:], return_annotation=own.empty)
+    names = [p.name for p in inputs] if len(inputs) > 1 else ["column"]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(n, kind, annotation=str) for n in names])
+
+
+def _needed(parameter: inspect.Parameter) -> inspect.Parameter:
+    kind = str(parameter.annotation).removesuffix(" | None")
+    return parameter.replace(default=parameter.empty, annotation=kind)
 
 
 def given(*columns: str | None) -> list[str]:

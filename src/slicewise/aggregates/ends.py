@@ -59,6 +59,9 @@ class Newest(Oldest):
 class First(Aggregate):
     """The first value of a column in event order; null when there is none.
 
+    It is no lag: in `sw.rolling` over `sw.rows(2)` the first row of a key, and a row after a null,
+    get their own value, because the row itself is in its frame.
+
     >>> import slicewise as sw
     >>> sw.agg.first("x").fold([None, 3, 1])
     3

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from decimal import Context, Decimal
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -44,6 +45,7 @@ class Count(Aggregate):
 
     commutative = True
     kind = "distributive"
+    __signature__ = Signature([Parameter("column", Parameter.POSITIONAL_OR_KEYWORD, default=None)])
 
     def identity(self) -> int:
         return 0

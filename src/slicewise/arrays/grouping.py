@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
-from slicewise.columns import Column, without_views
+from slicewise.columns import Column, python_values, without_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,21 +134,6 @@ def room(size: int, dtype: Any) -> np.ndarray:
     raw = np.empty((wanted // LARGE_PAGE + 2) * LARGE_PAGE, np.uint8)
     skip = -raw.ctypes.data % LARGE_PAGE
     return raw[skip : skip + wanted].view(dtype)
-
-
-def reused(free: list[np.ndarray], size: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """An array in the memory of a free one, or in new memory when none fits.
-
-    It is the one that was free last, because some of it may be in the processor's cache. At most a
-    fifth of its memory stays unused.
-    """
-    wanted = size * dtype.itemsize
-    for k, array in reversed(list(enumerate(free))):
-        fits = 0.8 * array.nbytes <= wanted <= array.nbytes
-        if fits and object not in (array.dtype, dtype):
-            tuning.took("memory reuse")
-            return free.pop(k).view(np.uint8)[:wanted].view(dtype)
-    return room(size, dtype)
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -377,7 +362,7 @@ def _without(value: Any) -> Any:
 def _encode_objects(key: pa.Array) -> tuple[np.ndarray, int]:
     """Codes of values that only Python can compare."""
     known: dict[Any, int] = {}
-    codes = [known.setdefault(frozen(value), len(known)) for value in key.to_pylist()]
+    codes = [known.setdefault(frozen(value), len(known)) for value in python_values(key)]
     return np.array(codes, np.int64), max(len(known), 1)
 
 

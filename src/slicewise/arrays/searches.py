@@ -24,9 +24,11 @@ def near_at_most(values: Any, low: int, high: int, x: Any) -> Any:
     """Search as `last_at_most` does, among many values spread about evenly: guess, then look."""
     if high - low < 64 or x < values[low] or x >= values[high - 1]:
         return last_at_most(values, low, high, x)
-    share = (x - values[low]) / (values[high - 1] - values[low] + 1)
-    guess = low + int(share * (high - 1 - low))
-    step = 4
+    share = (x - values[low]) / (values[high - 1] - values[low])
+    guess = min(low + int(share * (high - 1 - low)), high - 2)  # a share may be rounded to 1
+    if values[guess] <= x < values[guess + 1]:
+        return guess
+    step = 1
     if values[guess] <= x:
         while guess + step < high and values[guess + step] <= x:
             guess += step

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slicewise.aggregates.base import Bound, place_of, read, share
-from slicewise.arrays.grouping import Groups, picked, read_only, reused, room
+from slicewise.arrays.grouping import Groups, picked, read_only, room
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.product import Finish
@@ -37,45 +37,20 @@ class Places:
             column = column.take(np.flatnonzero(self.usable))
         return self.groups.ordered(column)
 
-    def done_with(self, columns: Iterable[Column]) -> list[np.ndarray]:
-        """The memory of columns that `ordered` made, and of the ordered times.
+    def restored(self, found: Found, *, nan_is_null: bool = False) -> Column:
+        """A result in the order of the groups as the rows came, in a column of its own.
 
-        Empty if they are the input itself.
+        With `nan_is_null` nobody asks which float64 are null.
         """
-        if self.groups.places is None:
-            return []
-        return [self.groups.times, *(column.values for column in columns)]
-
-    def restored(
-        self, found: list[Found], free: list[np.ndarray], *, nan_is_null: bool = False
-    ) -> list[Column]:
-        """Results in the order of the groups as the rows came, in columns of their own.
-
-        Takes the results away, and uses their memory again as well as that of the `free` arrays:
-        the system clears new memory, which takes longer than moving a column. What is free in the
-        end is left in `free`. With `nan_is_null` nobody asks which float64 are null.
-        """
-        columns = []
-        while found:
-            one = found.pop(0)
-            if nan_is_null and one.column.values.dtype == np.float64:
-                columns.append(self._with_nan(one.column, free))
-            else:
-                columns.append(self._restored(*one, free))
-            if columns[-1].values is not one.column.values:
-                free.append(one.column.values)
-        return columns
-
-    def _with_nan(self, column: Column, free: list[np.ndarray]) -> Column:
-        """A column of floats, NaN where they are null, as the rows came."""
-        made = self._restored(column, None, free)
+        column, missing = found
+        if not nan_is_null or column.values.dtype != np.float64:
+            return self._restored(column, missing)
+        made = self._restored(column, None)
         if made.valid is not None:
             made.values[~made.valid] = np.nan
         return Column(made.values, None, made.type)
 
-    def _restored(
-        self, column: Column, missing: np.ndarray | None, free: list[np.ndarray]
-    ) -> Column:
+    def _restored(self, column: Column, missing: np.ndarray | None) -> Column:
         values = column.values
         if self.places is None:
             return Column(values, None if missing is None else ~missing, column.type)
@@ -83,7 +58,7 @@ class Places:
             values = np.zeros(len(self.places), values.dtype)
             return Column(values, self.usable, column.type)
         # Reading from many places and writing in order is faster than the reverse.
-        target = reused(free, len(self.places), values.dtype)
+        target = room(len(self.places), values.dtype)
         valid = pick_all(values, missing, self.places, target)
         if self.usable is not None:
             valid = self.usable if valid is None else valid & self.usable

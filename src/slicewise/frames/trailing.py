@@ -53,16 +53,14 @@ def rolling_columns(
     columns: Mapping[str, Column],
     spans: Sequence[Span],
     aggs: Sequence[Aggregate],
-    free: list[np.ndarray] | None = None,
     *,
     nan_is_null: bool = False,
 ) -> list[Column]:
     """The results of each aggregate over each span, rows as they came: all spans of the first
     aggregate, then of the second, and so on.
 
-    Rows without a usable time are null, and in nobody's window. Arrays whose memory may be used
-    again are put into `free`. With `nan_is_null`, float64 are NaN where they are null, and not
-    marked.
+    Rows without a usable time are null, and in nobody's window. With `nan_is_null`, float64 are NaN
+    where they are null, and not marked.
     """  # noqa: D205 - one sentence
     lengths = [length_of(span, times) for span in spans]
     columns = typed_nulls(columns, aggs)
@@ -88,9 +86,10 @@ def rolling_columns(
         columns = {name: places.ordered(columns[name]) for name in used}
         found = roll_by_key(bounds, groups, columns, ways)
     in_turn = [found[n][k] for k in range(len(aggs)) for n in range(len(spans))]
-    free = [] if free is None else free
-    free += places.done_with(columns.values())
-    return places.restored(in_turn, free, nan_is_null=nan_is_null)
+    del columns, found
+    # Each result lets go of its memory before the next one asks for as much.
+    in_turn.reverse()
+    return [places.restored(in_turn.pop(), nan_is_null=nan_is_null) for _ in range(len(in_turn))]
 
 
 def length_of(span: Span, times: Times) -> int:

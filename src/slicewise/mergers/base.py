@@ -4,8 +4,9 @@ A merger keeps a first-in-first-out window of states and answers with the aggreg
 them. The algorithm itself is a few kernels over flat arrays, so that one source serves the object
 that is fed by hand (interpreted, with lists) and the compiled loops of `sw.slide`.
 
-Events have numbers: the first one ever inserted is 0, the next 1. A power of two of slots holds
-the window, and an event lives in the slot `number & mask`, so nothing moves when the window does.
+Events have numbers: the first one ever inserted is 0, the next 1. A circle of slots holds the
+window, so that nothing moves when the window does. Most have a power of two of them, and an event
+lives in the slot `number & mask`.
 """
 
 from __future__ import annotations
@@ -200,8 +201,8 @@ class FlatMerger(Merger):
     A subclass names its kernels: `insert(p, S, state)` into a window that has room,
     `evict(p, S)` from one that is not empty, `query(p, S)`, and `move(p, S, q, T)`, which carries
     the window over into other arrays; `suffix(p, S, last)` where there is one. `p[0]` is the
-    oldest event's number, `p[1]` one more than the newest's, `p[2]` is `capacity - 1`, and the
-    capacity is a power of two. `p` begins with `cursors` numbers; `numbers` more may follow.
+    oldest event's number, `p[1]` one more than the newest's, `p[2]` is `capacity - 1`. `p` begins
+    with `cursors` numbers; `numbers` more may follow.
     """
 
     kernels: ClassVar[tuple[Kernel, ...]]
@@ -227,6 +228,11 @@ class FlatMerger(Merger):
         return cls.kernels
 
     @classmethod
+    def capacity_for(cls, length: int) -> int:
+        """The number of events that there is room for in a window of up to `length`."""
+        return 1 << max(0, length - 1).bit_length()
+
+    @classmethod
     def slots(cls, capacity: int) -> int:
         """How many states the arrays hold for a window of `capacity` events."""
         return capacity
@@ -249,7 +255,7 @@ class FlatMerger(Merger):
     def insert_state(self, state: Any) -> None:
         capacity = self._p[2] + 1
         if self._p[1] - self._p[0] == capacity:
-            self._resize(2 * capacity)
+            self._resize(self.capacity_for(capacity + capacity // 8 + 1))
         self._run["insert"](self._p, self._S, state)
 
     def _evict(self) -> None:
@@ -268,7 +274,6 @@ class FlatMerger(Merger):
 insert: Any = OPEN
 evict: Any = OPEN
 query: Any = OPEN
-suffix: Any = OPEN
 
 
 @kernel
@@ -308,45 +313,6 @@ def drive(
     return out
 
 
-@kernel
-def slide_ranges_with(
-    X: Any, valid: Any, lengths: Any, longest: int, every: int, p: Any, S: Any, out: Any
-) -> None:
-    """As `slide_with`, answering for the newest `lengths[0]`, `lengths[1]`, ... events."""
-    row, wait = 0, every
-    for i in range(X[0].shape[0]):
-        if p[1] - p[0] == longest:
-            evict(p, S)
-        if valid is None or valid[i]:
-            insert(p, S, lift(X, i))
-        else:
-            insert(p, S, identity())
-        wait -= 1
-        if wait == 0:
-            wait = every
-            for k in range(lengths.shape[0]):
-                store(out, row, suffix(p, S, min(lengths[k], p[1] - p[0])))
-                row += 1
-
-
-def drive_ranges(
-    merger: type[FlatMerger], algebra: Algebra, X: Any, valid: Any, lengths: Any, every: int
-) -> Any:
-    """The states of windows of several lengths in one pass: a row of `len(lengths)` per result.
-
-    The merger must answer for suffixes; `FlatFIT` reuses the most.
-    """
-    import numpy as np
-
-    lengths = np.asarray(lengths, np.int64)
-    longest = int(lengths.max())
-    p, S = arrays_for(merger, algebra, longest)
-    out = algebra.new(len(X[0]) // every * len(lengths))
-    run = slide_ranges_with.specialise(algebra, using=merger.kernels_for(algebra))
-    run(X, valid, lengths, longest, every, p, S, out)
-    return out
-
-
 def arrays_for(merger: type[FlatMerger], algebra: Algebra, length: int) -> tuple[Any, Any]:
     """Cursors and states for a merger of at most `length` events.
 
@@ -354,7 +320,7 @@ def arrays_for(merger: type[FlatMerger], algebra: Algebra, length: int) -> tuple
     """
     import numpy as np
 
-    capacity = 1 << max(0, length - 1).bit_length()
+    capacity = merger.capacity_for(length)
     p = np.zeros(merger.cursors + merger.numbers(capacity) + 1, np.int64)
     p[2] = capacity - 1
     S = algebra.new(merger.slots(capacity))

@@ -20,7 +20,7 @@ and then variances, against `sweep` with 3.4 to 3.9 and 7.3 to 7.9):
 `rise` and `fall` in `pba` are `sweep_chunks` for two threads. `merge_with` drives a merger of the
 catalogue over any windows, for those who ask for one.
 
-Source:  doi:10.1145/3447548.3467407 (Zhang, Akbarinia, Toumani: Efficient incremental computation
+Source:  doi:10.1145/3447548.3467360 (Zhang, Akbarinia, Toumani: Efficient incremental computation
          of aggregations over sliding windows), Section 4
 """
 

@@ -16,7 +16,7 @@ Needs:   associative `combine`; event order is kept.
 Cost:    at most 3 combines per slide with a query in the calling thread, amortised under 3; one
          more in the other thread.
 Memory:  (3n + 13) / 2 states.
-Source:  doi:10.1145/3447548.3467407 (Zhang, Akbarinia, Toumani: Efficient incremental computation
+Source:  doi:10.1145/3447548.3467360 (Zhang, Akbarinia, Toumani: Efficient incremental computation
          of aggregations over sliding windows), Section 4
 """
 
@@ -110,7 +110,7 @@ class PBA(Merger):
         amortised="3",
         worst="3",
         memory="(3n + 13) / 2",
-        source="doi:10.1145/3447548.3467407",
+        source="doi:10.1145/3447548.3467360",
     )
 
     def __init__(

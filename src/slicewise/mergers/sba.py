@@ -10,7 +10,7 @@ Over a whole array it is one of the sweeps of `boundary`.
 Needs:   associative `combine`; event order is kept.
 Cost:    amortised under 3 combines per slide with a query; n at a boundary.
 Memory:  n + 1 states.
-Source:  doi:10.1145/3447548.3467407 (Zhang, Akbarinia, Toumani: Efficient incremental computation
+Source:  doi:10.1145/3447548.3467360 (Zhang, Akbarinia, Toumani: Efficient incremental computation
          of aggregations over sliding windows), Section 4
 """
 
@@ -88,7 +88,7 @@ class SBA(FlatMerger):
         amortised="3",
         worst="n",
         memory="n + 1",
-        source="doi:10.1145/3447548.3467407",
+        source="doi:10.1145/3447548.3467360",
     )
 
     @classmethod

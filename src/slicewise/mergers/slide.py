@@ -26,6 +26,7 @@ from slicewise.aggregates.base import (
     States,
     bound_columns,
     objects_column,
+    read,
     share,
     states_of,
     typed_nulls,
@@ -43,16 +44,19 @@ from slicewise.errors import (
 from slicewise.limits import UNLIMITED
 from slicewise.mergers.array import halves, prepare, two_threads
 from slicewise.mergers.base import FlatMerger, Merger
+from slicewise.mergers.shared import Query, answer_together
+from slicewise.suggestions import meant, taking_names
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
+@taking_names
 def slide(
     values: Any,
     aggregate: Aggregate,
-    length: int,
-    every: int = 1,
+    length: int | Iterable[int],
+    every: int | Iterable[int] = 1,
     algorithm: str | None = None,
 ) -> Any:
     """Aggregates of the last `length` values, after every `every` values.
@@ -60,13 +64,19 @@ def slide(
     Result `k` stands after value `(k + 1) * every`; it covers fewer values while there are fewer.
     With `every` above `length` there are gaps: values that no result covers.
 
+    Several lengths, a list of different ones, give a dict from each length to its results. `every`
+    is then one number for all, or a list with one for each length. Several `every` for one length
+    give a dict from each `every`.
+
     `values` is a numpy array, an Arrow array or a list; several columns come as a tuple of
     those, or as a dict that has the columns the aggregate names. The result is of the same kind;
     null is NaN in a numpy array of numbers. In a numpy array NaN is a value, greater than all
     others; nulls (Arrow's, and `None`) count as values of the window but leave no trace.
 
     `algorithm` is the name of a merger in `sw.mergers.CATALOGUE`; `None` chooses by aggregate and
-    length.
+    length. Several lengths are answered in one pass by a merger that answers for newest parts, such
+    as `"flatfit"`, which reuses what one length has combined for the others; others go through the
+    values once for each length, and so does `None`, which is faster where a combine is cheap.
 
     >>> import numpy as np
     >>> import slicewise as sw
@@ -74,35 +84,73 @@ def slide(
     array([1., 5., 5., 2., 3.])
     >>> sw.slide([1, 5, 2, 0, 3], sw.agg.sum(), length=3, every=2)
     [6, 7]
+    >>> sw.slide([1, 5, 2, 0, 3], sw.agg.sum(), [2, 4])
+    {2: [1, 6, 7, 2, 3], 4: [1, 6, 8, 8, 10]}
     """
     if not isinstance(aggregate, Aggregate):
         raise AggregateError(
             f"`slide` takes an aggregate such as `sw.agg.max()`; given: {aggregate!r}."
         )
-    length, every = _events("length", length), _events("every", every)
+    asked = _asked(length, every)
     merger = _merger(algorithm, aggregate)
     columns, give_back = _columns(values, aggregate)
-    return give_back(slide_columns(columns, aggregate, length, every, merger))
+    queries = list(asked.values())
+    found = map(give_back, slide_columns(columns, aggregate, queries, merger))
+    return dict(zip(asked, found, strict=True)) if None not in asked else next(found)
 
 
 def slide_columns(
     columns: Mapping[str, Column],
     aggregate: Aggregate,
-    length: int,
-    every: int = 1,
-    merger: type[Merger] | None = None,
-) -> Column:
-    """`slide` on columns by name; `merger` is `None` for the best way."""
+    queries: Sequence[Query],
+    merger: type[Merger] | None,
+) -> list[Column]:
+    """`slide` on columns by name, for each query; `merger` is `None` for the best way."""
     names = bound_columns(aggregate)
     columns = typed_nulls(columns, [aggregate])
     check_first_run([aggregate], columns)
     bound = aggregate.bind([columns[name].type for name in names])
     rows = len(next(iter(columns.values())))
-    length, every = min(length, max(rows, 1)), min(every, rows + 1)
+    queries = [(min(length, max(rows, 1)), min(every, rows + 1)) for length, every in queries]
     kept = share([bound])
     if not _drivable(merger, kept):
         assert merger is not None
-        return _drive_object(merger, bound, columns, rows, length, every)
+        return [_drive_object(merger, bound, columns, rows, *query) for query in queries]
+    if merger is not None and merger.properties.suffixes and len(queries) > 1 and rows:
+        assert issubclass(merger, FlatMerger)
+        return _slide_together(bound, kept, columns, rows, queries, merger)
+    return [_slide_alone(bound, kept, columns, rows, *query, merger) for query in queries]
+
+
+def _slide_together(
+    bound: Bound,
+    kept: Sequence[Component],
+    columns: Mapping[str, Column],
+    rows: int,
+    queries: Sequence[Query],
+    merger: type[FlatMerger],
+) -> list[Column]:
+    """The results of all queries by a shared plan."""
+    states = [
+        answer_together(merger, component.algebra, *read(component, columns, rows), queries)
+        for component in kept
+    ]
+    return [
+        bound.lower([states_of(c, kept, of_query) for c in bound.components])
+        for of_query in zip(*states, strict=True)
+    ]
+
+
+def _slide_alone(
+    bound: Bound,
+    kept: Sequence[Component],
+    columns: Mapping[str, Column],
+    rows: int,
+    length: int,
+    every: int,
+    merger: type[Merger] | None,
+) -> Column:
+    """The results of one query, block by block."""
     periods = max(1, length // every)
     with ExitStack() as stack:
         other: Executor | None = None
@@ -196,6 +244,7 @@ def _merger(algorithm: str | None, aggregate: Aggregate) -> type[Merger] | None:
     if algorithm not in CATALOGUE:
         raise CapabilityError(
             f"`algorithm` is None or one of {', '.join(CATALOGUE)}; given: {algorithm!r}."
+            f"{meant(algorithm, CATALOGUE)}"
         )
     merger: type[Merger] = CATALOGUE[algorithm].cls
     merger.check(aggregate)
@@ -254,6 +303,45 @@ def _events(name: str, value: Any) -> int:
     return int(value)
 
 
+def _asked(length: Any, every: Any) -> dict[int | None, Query]:
+    """The queries by what tells them apart: their lengths, else their slides; `None` for one."""
+    if not _several(length) and not _several(every):
+        return {None: (_events("length", length), _events("every", every))}
+    lengths = _each("length", length) if _several(length) else [_events("length", length)]
+    slides = _each("every", every, distinct=not _several(length)) if _several(every) else None
+    if slides is None:
+        slides = [_events("every", every)] * len(lengths)
+    if not _several(length):
+        return {slide: (lengths[0], slide) for slide in slides}
+    if len(slides) != len(lengths):
+        raise SpanError(
+            f"`every` is one number for all lengths, or has one for each; given: {len(slides)} for "
+            f"{len(lengths)} lengths."
+        )
+    return {one: (one, slide) for one, slide in zip(lengths, slides, strict=True)}
+
+
+def _several(value: Any) -> bool:
+    """Return `True` for what has elements, such as a list, and is not text."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def _each(name: str, values: Iterable[Any], *, distinct: bool = True) -> list[int]:
+    """Several numbers of events, all different where they are to be told apart."""
+    found = [_events(name, value) for value in values]
+    if not found:
+        raise SpanError(f"`{name}` is a list of none. Give at least one, or a number.")
+    twice = [value for value in found if found.count(value) > 1]
+    if distinct and twice:
+        raise SpanError(
+            f"`{name}` has {twice[0]} more than once, and results are told apart by it; given: "
+            f"{found!r}. Leave it out the second time."
+        )
+    return found
+
+
 def _columns(
     values: Any, aggregate: Aggregate
 ) -> tuple[dict[str, Column], Callable[[Column], Any]]:
@@ -264,7 +352,7 @@ def _columns(
             if name not in values:
                 raise ColumnError(
                     f"There is no column {name!r}, which `{aggregate.name}` reads; the columns "
-                    f"are {', '.join(map(repr, values)) or 'none'}."
+                    f"are {', '.join(map(repr, values)) or 'none'}.{meant(name, values)}"
                 )
         arrays = [values[name] for name in names]
     elif isinstance(values, Mapping):

@@ -25,6 +25,7 @@ from slicewise.slicing.parts import Parts
 from slicewise.slicing.plan import Plan
 from slicewise.slicing.progress import Stats, point_of
 from slicewise.slicing.settings import Emit, Settings, StoreKind
+from slicewise.suggestions import taking_names
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Operator:
     b tumbling_10 10 20 {'x_sum': 5}
     """
 
+    @taking_names
     def __init__(
         self,
         *,
@@ -121,8 +123,8 @@ class Operator:
 
         parts = self.parts
         window = parts.windows.counted(window)
-        parts.ingest.check_window(window)
         since = known_from(parts.slices, window)
+        parts.ingest.check_window(window, since)
         self._guard.begin()
         if since != BEGINNING and not window.traits.needs_rows:
             make_room(parts.slices, window)

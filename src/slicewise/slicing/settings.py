@@ -23,6 +23,7 @@ from slicewise.slicing.edges.partials import TECHNIQUES, Technique
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.ingest.events import names
 from slicewise.spans import Duration
+from slicewise.suggestions import meant
 from slicewise.times import Measure, as_length, check_unit
 from slicewise.windows import Window
 from slicewise.windows.base import DURATIONS
@@ -175,7 +176,7 @@ def check_emit(emit: str) -> None:
     """Refuse a mode of emission that there is not."""
     if emit not in MODES:
         shown = ", ".join(map(repr, MODES))
-        raise WindowError(f"`emit` is one of {shown}; given: {emit!r}.")
+        raise WindowError(f"`emit` is one of {shown}; given: {emit!r}.{meant(emit, MODES)}")
 
 
 def check_results(aggs: Sequence[Aggregate], by: Sequence[str]) -> None:
@@ -237,8 +238,8 @@ def merger_of(name: str, aggs: Sequence[Aggregate]) -> type[FlatMerger]:
     usable = [known for known, entry in CATALOGUE.items() if entry.compiled]
     if name not in usable:
         raise CapabilityError(
-            f"`merger` is one of {', '.join(usable)}; given: {name!r}. Leave it out to let the "
-            "planner choose."
+            f"`merger` is one of {', '.join(usable)}; given: {name!r}.{meant(name, usable)} Leave "
+            "it out to let the planner choose."
         )
     cls = CATALOGUE[name].cls
     assert issubclass(cls, FlatMerger)

@@ -39,13 +39,11 @@ class Table(Protocol):
     def with_columns(
         self,
         new: Mapping[str, Column],
-        free: list[np.ndarray] | None = None,
         like: Mapping[str, str] | None = None,
     ) -> Any:
         """The table of the user's kind with more columns; its rows stay as they are.
 
-        What has to be copied goes into the memory of `free` arrays as far as they fit; `like` is
-        the same as for `made`.
+        `like` is the same as for `made`.
         """
 
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> Any:

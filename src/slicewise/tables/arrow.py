@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicewise.columns import Column, plain_type
+from slicewise.columns import Column, array_of, plain_type
 from slicewise.errors import ColumnTypeError
 
 
@@ -44,7 +44,6 @@ class ArrowTable:
     def with_columns(
         self,
         new: Mapping[str, Column],
-        free: list[np.ndarray] | None = None,
         like: Mapping[str, str] | None = None,
     ) -> pa.Table | pa.RecordBatch:
         fields = list(self.data.schema)
@@ -87,19 +86,16 @@ class DictTable:
         return list(self.data)
 
     def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
-        values = self.data[name]
-        if isinstance(values, pa.Array | pa.ChunkedArray):
-            return values
-        return self.column(name).to_arrow()
+        given = self._given(name)
+        return Column.from_numpy(given).to_arrow() if isinstance(given, np.ndarray) else given
 
     def column(self, name: str) -> Column:
-        values = self.data[name]
-        if isinstance(values, pa.Array | pa.ChunkedArray):
-            return Column.from_arrow(values)
+        return Column.of(self._given(name))
+
+    def _given(self, name: str) -> Any:
+        """An array of Arrow, or one of numpy that holds numbers, of a column."""
         try:
-            if isinstance(values, np.ndarray):
-                return Column.from_numpy(values)
-            return Column.from_arrow(pa.array(values))
+            return array_of(self.data[name])
         except pa.ArrowException as error:
             raise ColumnTypeError(
                 f"The column {name!r} has values of mixed types: {error}"
@@ -112,7 +108,6 @@ class DictTable:
     def with_columns(
         self,
         new: Mapping[str, Column],
-        free: list[np.ndarray] | None = None,
         like: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         return {**self.data, **self._like_mine(new, like or {})}

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from slicewise.arrays.grouping import reused
-from slicewise.columns import Column
+from slicewise.columns import Column, array_of
 from slicewise.errors import ColumnTypeError
 from slicewise.limits import LEAST
 
@@ -41,7 +40,7 @@ class PandasTable:
 
     def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
         try:
-            return pa.array(self._series(name), from_pandas=True)
+            return array_of(self._series(name), from_pandas=True)
         except pa.ArrowException as error:
             raise ColumnTypeError(
                 f"The column {name!r} has values of mixed types: {error}"
@@ -67,13 +66,11 @@ class PandasTable:
     def with_columns(
         self,
         new: Mapping[str, Column],
-        free: list[np.ndarray] | None = None,
         like: Mapping[str, str] | None = None,
     ) -> pd.DataFrame:
         # The input is copied, or else who changes the result would change both. What is new is
         # not, and `concat` would do that too.
-        free = free or []
-        known = [_copy(self.data.iloc[:, k], free) for k in range(self.data.shape[1])]
+        known = [self.data.iloc[:, k].array.copy() for k in range(self.data.shape[1])]
         made = [self._made(name, column, like or {}) for name, column in new.items()]
         arrays = [*known, *made]
         frame = pd.DataFrame(dict(enumerate(arrays)), index=self.data.index, copy=False)
@@ -84,15 +81,6 @@ class PandasTable:
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> pd.DataFrame:
         columns = [name for name in names if name in self.data.columns]  # others are in the index
         return self.data[columns].iloc[places]
-
-
-def _copy(series: pd.Series[Any], free: list[np.ndarray]) -> Any:
-    if isinstance(series.dtype, np.dtype) and series.dtype != object:
-        values = series.to_numpy()
-        target = reused(free, len(values), values.dtype)
-        target[:] = values
-        return target
-    return series.array.copy()
 
 
 def _plain(values: np.ndarray) -> Column:

@@ -44,7 +44,6 @@ class PolarsTable:
     def with_columns(
         self,
         new: Mapping[str, Column],
-        free: list[np.ndarray] | None = None,
         like: Mapping[str, str] | None = None,
     ) -> pl.DataFrame | pl.LazyFrame:
         added = [pl.Series(name, pl.from_arrow(column.to_arrow())) for name, column in new.items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,10 @@ from slicewise.checks import (
     listed,
     picked_from,
 )
-from slicewise.errors import BadRowsWarning, SpanError
+from slicewise.columns import read_columns
+from slicewise.errors import BadRowsWarning, SpanError, warn
 from slicewise.frames.trailing import rolling_columns
+from slicewise.spans import Ticks
 from slicewise.spans import span as as_span
 from slicewise.tables import table_of
 from slicewise.times import times_of, unusable
@@ -35,35 +36,37 @@ def rolled(data: Any, *, by: Any, time: str, over: Any, aggs: Any, order: Any, u
     check_columns(table.names, [*keys, time, *used, *decides])
     outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
     check_outputs(outputs, table.names)
-    free: list[np.ndarray] = []
     arrows = {name: table.arrow(name) for name in (*keys, *decides)}
-    columns = {name: table.column(name) for name in (time, *used)}
+    columns, texts = read_columns((time, *used), table.column, table.arrow)
     places: np.ndarray | None = None
     if decides:
         # What comes first here comes first among rows of one time.
         places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
         arrows = {name: array.take(places) for name, array in arrows.items()}
         columns = {name: column.take(places) for name, column in columns.items()}
+        texts = None if texts is None else texts[places]
     times = times_of(columns[time], time, unit)
+    readable = times.without(texts)
+    bad = unusable(columns[time], readable.valid)
+    if any(isinstance(span, Ticks) for span in spans):
+        times.measure.warn_of_unit(times.values, times.valid)
     results = rolling_columns(
         [arrows[key] for key in keys],
-        times,
+        readable,
         {name: columns[name] for name in used},
         spans,
         chosen,
-        free,
         nan_is_null=table.nan_is_null,
     )
-    bad = unusable(columns[time], times.valid)
     if bad:
-        warnings.warn(
+        warn(
             f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
-            "of range): their results are null, and they are in no window. Round or filter them.",
+            "of range), or a text that is no UTF-8: their results are null, and they are in no "
+            "window. Round or filter them.",
             BadRowsWarning,
-            stacklevel=3,
         )
     if places is not None:
         back = np.argsort(places)
         results = [column.take(back) for column in results]
     like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
-    return table.with_columns(dict(zip(outputs, results, strict=True)), free, like)
+    return table.with_columns(dict(zip(outputs, results, strict=True)), like)

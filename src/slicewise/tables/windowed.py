@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.ranks import ranks
 from slicewise.checks import check_columns, checked_aggregates, listed, picked_from
-from slicewise.errors import BadRowsWarning
+from slicewise.errors import BadRowsWarning, warn
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.settings import POSITIONS, TIMES
@@ -67,12 +66,11 @@ def in_windows(
         unit=unit,
     )
     if bad:
-        warnings.warn(
+        warn(
             f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
-            "fraction or out of range), or a window's condition raised an error. Filter them out "
-            "to say so.",
+            "fraction or out of range), a text that is no UTF-8, or a window's condition raised an "
+            "error. Filter them out to say so.",
             BadRowsWarning,
-            stacklevel=3,
         )
     like = {key: key for key in keys} | picked_from(chosen)
     return table.made(found, like)

@@ -2,20 +2,23 @@
 
 Lengths are spans: a duration (a text such as `"10m"`, a `timedelta`), a plain int in the units of a
 time column of numbers, `rows(n)` or `units(n, on=column)`. Which units are given chooses the kind
-of window. Origins and starts are plain numbers beside plain numbers, and beside durations a
-`datetime` (without a time zone it is UTC) or a duration after the epoch. Without an origin windows
-are aligned to 0, the epoch, and those of whole weeks to Monday, 1970-01-05.
+of window. Origins and starts are plain numbers beside plain numbers. Beside durations they are
+moments (a date, a `datetime` or an ISO text such as `"2024-01-31T09:30"`; without a time zone it is
+UTC) or durations after the epoch. Without an origin windows are aligned to 0, the epoch, and those
+of whole weeks to Monday, 1970-01-05.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import numpy as np
 
 from slicewise.errors import WindowError
-from slicewise.spans import MICROSECONDS, Duration, Rows, Span, Ticks, Units, span
+from slicewise.spans import MICROSECONDS, Duration, Rows, Span, Ticks, Units, is_nothing, span
+from slicewise.suggestions import taking_names
 from slicewise.times import since_epoch
 from slicewise.windows.base import (
     DURATIONS,
@@ -37,7 +40,11 @@ from slicewise.windows.time_every_rows import TimeEveryRows
 # The first Monday after the epoch, in microseconds.
 MONDAY = 4 * MICROSECONDS["d"]
 
+# How a text begins that is a moment and no duration.
+_DATE = re.compile(r"\d{4}-")
 
+
+@taking_names
 def tumbling(length: Any, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows side by side, each `length` long, aligned to `origin`; ends are exclusive.
 
@@ -51,6 +58,7 @@ def tumbling(length: Any, *, origin: Any = None, name: str | None = None) -> Win
     return _sliding(long, long, origin, _named(name, f"tumbling_{long}"), "tumbling")
 
 
+@taking_names
 def sliding(length: Any, every: Any, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows of `length` that open every `every`; the units of the two choose the kind.
 
@@ -68,6 +76,7 @@ def sliding(length: Any, every: Any, *, origin: Any = None, name: str | None = N
     return _sliding(long, step, origin, _named(name, f"sliding_{long}_{step}"), "sliding")
 
 
+@taking_names
 def cumulate(length: Any, every: Any, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows that grow by `every` until `length`, then start again; ends are exclusive.
 
@@ -87,6 +96,7 @@ def cumulate(length: Any, every: Any, *, origin: Any = None, name: str | None = 
     )
 
 
+@taking_names
 def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
     """The one window `[start, start + length)`.
 
@@ -106,6 +116,7 @@ def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
     )
 
 
+@taking_names
 def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Window:
     """Runs of events with pauses of at most `gap`, cut at `max_length` when one is given.
 
@@ -124,6 +135,7 @@ def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Win
     return Session(name=_named(name, default), gap=pause, max_length=longest, unit=_unit(*spans))
 
 
+@taking_names
 def punctuated(when: Condition, *, name: str | None = None) -> Window:
     """Runs of events, each opened by an event for which `when` is true, or by the first event.
 
@@ -135,6 +147,7 @@ def punctuated(when: Condition, *, name: str | None = None) -> Window:
     return Punctuated(name=_named(name, _with("punctuated", when)), when=when)
 
 
+@taking_names
 def threshold(when: Condition, *, min_rows: int = 1, name: str | None = None) -> Window:
     """Maximal runs of at least `min_rows` events for which `when` is true.
 
@@ -234,11 +247,8 @@ def _point(given: Any, axis: str | None, what: str, *lengths: Span) -> Any:
         given = given.item()
     if axis is not None:
         return given
-    moment = isinstance(given, dt.datetime | dt.timedelta | str | np.timedelta64)
-    if isinstance(given, dt.datetime):
-        found: Any = since_epoch(given)
-    else:
-        found = _time(span(given), f"`{what}`") if moment else given
+    moment = isinstance(given, dt.date | dt.timedelta | str | np.timedelta64 | np.datetime64)
+    found: Any = _since_epoch(given, what) if moment else given
     # Where nothing has passed since the epoch the unit does not matter.
     number = type(given) is int and given != 0
     if (moment or number) and moment != (_unit(*lengths) == DURATIONS):
@@ -248,6 +258,29 @@ def _point(given: Any, axis: str | None, what: str, *lengths: Span) -> Any:
             f"{', '.join(map(str, lengths))}. Write them alike."
         )
     return found
+
+
+def _since_epoch(given: Any, what: str) -> int:
+    """Microseconds from the epoch to a moment, or of a duration after it."""
+    if isinstance(given, str) and _DATE.match(given.strip()):
+        try:
+            given = dt.datetime.fromisoformat(given.strip())
+        except ValueError as error:
+            raise WindowError(
+                f"`{what}` as text is a moment such as '2024-01-31' or '2024-01-31T09:30'; given: "
+                f"{given!r} ({error})."
+            ) from error
+    if isinstance(given, np.datetime64):
+        given = given.astype("M8[us]").item()  # `None` if it is NaT
+    if given is None or given != given:
+        raise WindowError(f"`{what}` is a moment; given: NaT, which is none.")
+    if isinstance(given, dt.datetime):
+        return since_epoch(given)
+    if isinstance(given, dt.date):
+        return since_epoch(dt.datetime(given.year, given.month, given.day))
+    if isinstance(given, int):  # a moment before or after the years of a datetime
+        return given
+    return 0 if is_nothing(given) else _time(span(given), f"`{what}`")
 
 
 def _refuse_origin(origin: Any, verb: str) -> None:

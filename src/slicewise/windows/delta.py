@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from slicewise.errors import WindowError
+from slicewise.suggestions import taking_names
 from slicewise.windows.base import Traits, Window, check_lengths, check_name
 
 
@@ -59,6 +60,7 @@ class Delta(Window):
         return list(pairwise(openers))
 
 
+@taking_names
 def delta(on: str, by: float, *, name: str | None = None) -> Window:
     """Runs of events, each opened by one whose column `on` has moved by `by` or more.
 

@@ -10,7 +10,7 @@ techniques differ in where they cut:
 - Cutty (doi:10.1145/2983323.2983807): only where a window begins. A window that ends within a
   partial takes the partial as it stands.
 
-A plan is FlatFIT's shared plan (doi:10.1145/3085504.3085509, Sections 2.3 and 3.3): the composite
+A plan is FlatFIT's shared plan (doi:10.1145/3085504.3085509, Sections 2.3 and 3.2): the composite
 slide after which everything repeats, the lengths of its fragments, and which windows answer where.
 """
 

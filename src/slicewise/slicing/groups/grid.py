@@ -19,7 +19,6 @@ from slicewise.slicing.families.grid import collect_free
 from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.ingest.batch import Batch, Grouped
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
-from slicewise.slicing.locate.time_cells import slice_alone
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.store.choosing import StoreChoice
 from slicewise.slicing.store.saving import Layout
@@ -93,12 +92,8 @@ class GridGroup(SliceGroup):
             self.add_in_order(Grouped.alone(batch))
             return
         keys = batch.keys if self.runs.keys > 1 else None
-        reach = (batch.low, batch.high)
-        if keys is None and batch.wanted is None:
-            sliced = slice_alone(self.runs, self.edges, batch.times, reach)
-        else:
-            given = (batch.times, reach, None, keys, batch.wanted)
-            sliced = slice_free(self.runs, self.edges, *given, limited=True)
+        given = (batch.times, (batch.low, batch.high), None, keys, batch.wanted)
+        sliced = slice_free(self.runs, self.edges, *given, limited=True)
         self.store.touch(batch.times, keys)
         rest = self.take_found(sliced, batch)
         if rest is not None:

@@ -22,7 +22,6 @@ from slicewise.slicing.locate.by_session import (
     slice_sorted_sessions,
 )
 from slicewise.slicing.locate.by_time import Sliced
-from slicewise.slicing.locate.session_cells import slice_sessions_alone
 from slicewise.windows import Window
 
 
@@ -54,11 +53,6 @@ class SessionGroup(SliceGroup):
             keys = batch.keys if self.runs.keys > 1 else None
             self._store(slice_sessions(*cut, reach, keys, batch.wanted), batch)
             return
-        if len(self.free.numbers) and not batch.ordered:
-            sliced = slice_sessions_alone(*cut, reach)
-            if sliced is not None:
-                self._store(sliced, batch)
-                return
         # Late events mostly stay within the session of those before them.
         self._slice(Grouped.alone(batch), limited=True)
 

@@ -2,7 +2,7 @@
 
 Context-free edges (Scotty, Algorithms 1 and 2) are the same for all keys, so an event in order is
 compared with the edges of its current slice and nothing else; a late one searches its key's run.
-Sessions are cut in `session_slicer`, and rows that must be kept one by one in `row_slicer`.
+Sessions are cut in `by_session`, and rows that must be kept one by one in `by_row`.
 
 Slicing only says where events go: `slots` has a slot per event. States follow in `store`.
 """
