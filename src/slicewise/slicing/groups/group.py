@@ -113,7 +113,7 @@ class SliceGroup(ABC):
     @property
     def layout(self) -> Layout:
         """The properties that are known of each slice here."""
-        return Layout(rows=self.keeps_rows)
+        return Layout(single_rows=self.keeps_rows)
 
     @property
     def combines(self) -> int:

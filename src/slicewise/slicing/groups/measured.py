@@ -51,19 +51,19 @@ class MeasureGroup(GridGroup):
         axis: str,
         dtype: str,
         *,
-        rows: bool,
+        keeps_rows: bool,
         merger: type[FlatMerger] | None = None,
         eager: bool = False,
     ) -> None:
         super().__init__(bounds, dtype, merger=merger, eager=eager)
         self.axis = axis
-        self.keeps_rows = rows
+        self.keeps_rows = keeps_rows
         self.watermarks = np.empty(0, dtype)
         self.regressed: np.ndarray | None = None
 
     @property
     def layout(self) -> Layout:
-        return Layout(rows=self.keeps_rows, reach=self.reach)
+        return Layout(single_rows=self.keeps_rows, reach=self.reach)
 
     def title(self, *, combined: bool) -> str:
         return f"column {self.axis!r}"
@@ -91,9 +91,9 @@ class MeasureGroup(GridGroup):
         usable: np.ndarray = (np.abs(values.astype(np.float64)) < reach) | (values != values)
         return usable if column.valid is None else usable | ~column.valid
 
-    def keep_as(self, dtype: np.dtype[Any], *, rows: bool) -> None:
+    def keep_as(self, dtype: np.dtype[Any], *, keeps_rows: bool) -> None:
         """Keep floats or rows if a window that is gone had need of them, before there is any."""
-        self.keeps_rows = self.keeps_rows or rows
+        self.keeps_rows = self.keeps_rows or keeps_rows
         if dtype.kind == "f" and self.watermarks.dtype.kind != "f":
             self.runs = self.store.runs = Runs("f8")
             self.watermarks = np.empty(0)
@@ -237,7 +237,7 @@ class MeasureGroup(GridGroup):
 
     def load(self, node: Any, source: BlobReader, keys: int, since: int | None = None) -> None:
         watermarks = source.get(node["settled"])
-        self.keep_as(watermarks.dtype, rows=node["arrival"] is not None)
+        self.keep_as(watermarks.dtype, keeps_rows=node["arrival"] is not None)
         super().load(node, source, keys, since)
         self.admit()
         exactly(watermarks, keys, "keys", self.watermarks.dtype)

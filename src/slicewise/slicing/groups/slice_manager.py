@@ -132,7 +132,7 @@ class SliceManager:
         defined = [entry.window for entry in planned.windows]
         dtype = measure_dtype(self.schema.columns[axis], defined)
         rows = sorts or not all(map(adds_exactly, defined))
-        return MeasureGroup(bounds, axis, dtype, rows=rows, **how)
+        return MeasureGroup(bounds, axis, dtype, keeps_rows=rows, **how)
 
     def rebind(self, found: dict[str, pa.DataType]) -> None:
         """Go on with the types that columns of nothing but nulls turned out to have."""
