@@ -86,7 +86,7 @@ def test_every_field_of_the_plan_is_used_by_what_runs() -> None:
 # Snapshots.
 
 # Memory that is used again, and answers that are the same whenever they are asked for.
-MEMOS = ["_scratch", "_every", "_zeros", "_fresh", "_arrays", "_nothing", "_reach", "facts"]
+MEMOS = ["_scratch", "_every", "_zeros", "_fresh", "_arrays", "_nothing"]
 # How far sessions of a greatest length are told, which moves whenever anyone asks for it.
 MEMOS += ["_anchors"]
 

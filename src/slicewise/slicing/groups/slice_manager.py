@@ -78,6 +78,7 @@ class SliceManager:
 
     def replan(self) -> None:
         """Decide anew what the windows and aggregates need."""
+        self.schema.find_reach()
         self.plan = plan(
             self.windows.entries, self.settings, combined=self.combined, apart=self.apart
         )

@@ -134,6 +134,7 @@ class Ingest:
             if any(window.durations is False for window in self.windows.defined):
                 measure.warn_of_unit(times.values, times.usable)
             schema.time = column.type
+            schema.find_reach()
         return times.within(*schema.reach)
 
     def _bind(self, columns: Columns) -> None:
