@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.checks import check_streaming
-from slicewise.errors import ColumnTypeError, WindowError
+from slicewise.errors import (
+    ColumnTypeError,
+    WindowError,
+)
 from slicewise.suggestions import taking_names, taking_names_of
+from slicewise.times import as_length
 from slicewise.windows import Window
 
 Data = TypeVar("Data")
@@ -245,12 +248,21 @@ def explain(
     windows: Any = None,
     over: Any = None,
     aggs: Any,
+    order: str | Sequence[str] | None = None,
+    watermark: Any = None,
+    lateness: Any = 0,
+    emit: str | None = None,
+    buckets: int | None = None,
+    keep_late: bool = False,
+    max_ahead: Any = "1d",
+    metrics: str | None = None,
     unit: str | None = None,
 ) -> str:
     """Explain in words what `sw.windowed` (with `windows`) or `sw.rolling` (with `over`) would do.
 
-    For a Spark DataFrame it says what runs where: what Spark computes, what crosses to Python,
-    and which aggregates are compiled. No job is started.
+    It takes their arguments, so that a query can be explained as it stands. For a Spark DataFrame
+    it says what runs where: what Spark computes, what crosses to Python, and which aggregates are
+    compiled. No job is started.
     """
     if (windows is None) == (over is None):
         raise WindowError(
@@ -264,10 +276,22 @@ def explain(
             "`sw.Operator(...).explain()` says what is kept."
         )
     from slicewise.spark.explain import explain_rolling, explain_windowed
+    from slicewise.spark.options import StreamOptions
 
+    check_streaming(emit, lateness)
+    query: dict[str, Any] = {"by": by, "time": time, "aggs": aggs, "order": order, "unit": unit}
+    query["options"] = StreamOptions(
+        watermark=watermark,
+        lateness=lateness,
+        emit=emit,
+        buckets=buckets,
+        keep_late=keep_late,
+        max_ahead=max_ahead,
+        metrics=metrics,
+    )
     if over is None:
-        return explain_windowed(data, by=by, time=time, windows=windows, aggs=aggs, unit=unit)
-    return explain_rolling(data, by=by, time=time, over=over, aggs=aggs, unit=unit)
+        return explain_windowed(data, windows=windows, **query)
+    return explain_rolling(data, over=over, **query)
 
 
 def is_spark(data: Any) -> bool:
@@ -280,3 +304,12 @@ def is_spark(data: Any) -> bool:
 
     check_spark(data.sparkSession)
     return True
+
+
+def check_streaming(emit: str | None, lateness: Any) -> None:
+    """Refuse what no stream could be given either."""
+    from slicewise.slicing.settings import check_emit
+
+    if emit is not None:
+        check_emit(emit)
+    as_length("lateness", lateness)

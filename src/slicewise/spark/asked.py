@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Aggregate, Bound
-from slicewise.checks import check_outputs, checked_aggregates, listed
+from slicewise.arguments import check_outputs, checked_aggregates, listed
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.frames.trailing import length_of
+from slicewise.names import column_name, column_names
 from slicewise.slicing.families.window_set import WindowSet
-from slicewise.slicing.ingest.events import names as names_of
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.settings import Settings, check_measured
 from slicewise.spans import Duration, Rows, Span, Ticks
@@ -94,7 +94,7 @@ class AskedWindows:
         needed = [*keys, time, *(c for a in chosen for c in a.columns)]
         needed += [column for columns in read for column in columns or ()]
         frame = Frame(given)
-        decides = names_of(order)
+        decides = column_names("order", order)
         checked(frame, decides)
         depends = any(window.traits.needs_rows for window in defined)
         depends |= not all(agg.commutative for agg in chosen)
@@ -169,10 +169,10 @@ class AskedSpans:
         chosen = checked_aggregates("rolling", aggs)
         if not spans:
             raise SpanError("`rolling` needs at least one span in `over`; given: none.")
-        keys = names_of(by)
+        keys, time = column_names("by", by), column_name("time", time)
         used = [column for agg in chosen for column in agg.columns]
         frame = Frame(given)
-        decides = names_of(order)
+        decides = column_names("order", order)
         checked(frame, [*keys, time, *used, *decides])
         check_time(frame, time)
         check_keys(frame, keys)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slicewise import tuning
-from slicewise.checks import check_columns
+from slicewise.arguments import check_columns
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.limits import EVER, REACH
 from slicewise.slicing.emit.output import position_type

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.checks import listed
+from slicewise.arguments import listed
 from slicewise.errors import CapabilityError
 
 if TYPE_CHECKING:

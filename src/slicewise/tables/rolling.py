@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.arrays.ranks import ranks
-from slicewise.checks import (
+from slicewise.arguments import (
     check_columns,
     check_outputs,
     checked_aggregates,
     listed,
     picked_from,
 )
+from slicewise.arrays.ranks import ranks
 from slicewise.columns import read_columns
 from slicewise.errors import BadRowsWarning, SpanError, warn
 from slicewise.frames.trailing import rolling_columns
+from slicewise.names import column_name, column_names
 from slicewise.spans import Ticks
 from slicewise.spans import span as as_span
 from slicewise.tables import table_of
@@ -30,8 +31,8 @@ def rolled(data: Any, *, by: Any, time: str, over: Any, aggs: Any, order: Any, u
     chosen = checked_aggregates("rolling", aggs)
     if not spans:
         raise SpanError("`rolling` needs at least one span in `over`; given: none.")
-    keys = [] if by is None else listed(by)
-    decides = [] if order is None else listed(order)
+    keys, decides = column_names("by", by), column_names("order", order)
+    time = column_name("time", time)
     used = dict.fromkeys(name for agg in chosen for name in agg.columns)
     check_columns(table.names, [*keys, time, *used, *decides])
     outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]

@@ -10,9 +10,10 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
+from slicewise.arguments import check_columns, checked_aggregates, listed, picked_from
 from slicewise.arrays.ranks import ranks
-from slicewise.checks import check_columns, checked_aggregates, listed, picked_from
 from slicewise.errors import BadRowsWarning, warn
+from slicewise.names import column_name, column_names
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.operator import Operator
 from slicewise.slicing.settings import POSITIONS, TIMES
@@ -42,8 +43,8 @@ def in_windows(
     """
     table = table_of(data)
     chosen, defined = checked_aggregates("windowed", aggs), listed(windows)
-    keys = [] if by is None else listed(by)
-    decides = [] if order is None else listed(order)
+    keys, decides = column_names("by", by), column_names("order", order)
+    time = column_name("time", time)
     reads = [window.reads for window in defined if isinstance(window, Window)]
     needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
     needed |= dict.fromkeys(name for names in reads for name in names or ())

@@ -1,24 +1,14 @@
-"""Checks of what a verb is asked, the same for every engine."""
+"""The arguments of verbs: aggregates, columns and outputs as they are given, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
 from slicewise.errors import AggregateError, ColumnError
-from slicewise.suggestions import meant
-from slicewise.times import as_length
-
-
-def check_streaming(emit: str | None, lateness: Any) -> None:
-    """Refuse what no stream could be given either."""
-    from slicewise.slicing.settings import check_emit
-
-    if emit is not None:
-        check_emit(emit)
-    as_length("lateness", lateness)
+from slicewise.suggestions import meant, nearest
 
 
 def listed(given: Any) -> list[Any]:
@@ -28,13 +18,14 @@ def listed(given: Any) -> list[Any]:
 
 def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
     """The aggregates, each with the names of its columns."""
-    chosen = listed(aggs)
+    chosen = list(aggs) if isinstance(aggs, Iterator) else listed(aggs)
     if not chosen:
         raise AggregateError(f"`{verb}` needs at least one aggregate in `aggs`; given: none.")
     for agg in chosen:
         if not isinstance(agg, Aggregate):
             raise AggregateError(
                 f"`aggs` takes aggregates such as `sw.agg.max('price')`; given: {agg!r}."
+                f"{_instead(agg)}"
             )
         if not agg.columns and not isinstance(agg, Count):  # which then counts rows
             raise AggregateError(
@@ -42,6 +33,20 @@ def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
                 f"`sw.agg.{agg.name}('price')`; given: none."
             )
     return chosen
+
+
+def _instead(given: Any) -> str:
+    """The way out for what is no aggregate, after a space; empty if there is none to tell."""
+    from slicewise.agg import __all__ as known
+
+    if isinstance(given, type) and issubclass(given, Aggregate):
+        return f" Call it with the name of its column: `sw.agg.{given.name}('price')`."
+    name = given if isinstance(given, str) else getattr(given, "__name__", "")
+    if near := nearest(name, known):
+        return f" Did you mean `sw.agg.{near}('price')`?"
+    if type(given).__module__.partition(".")[0] in ("polars", "pyspark"):
+        return " An expression cannot be merged from slices, which an aggregate of `sw.agg` can."
+    return ""
 
 
 def picked_from(aggs: Sequence[Aggregate]) -> dict[str, str]:
