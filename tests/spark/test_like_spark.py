@@ -133,12 +133,9 @@ DEVIATIONS = [
 
 def test_deviations_of_values_of_which_some_are_infinite_are_those_of_spark(spark: Any) -> None:
     inf, nan = float("inf"), float("nan")
-    groups: list[list[float | None]] = [
-        *([odd] for odd in (inf, -inf, nan, 5.0)),
-        *([1.0, odd, 2.0] for odd in (inf, -inf, nan, None)),
-        *([odd, odd, 1.0] for odd in (inf, -inf, nan)),
-        *([inf, -inf, 3.0], [None, None], [None, inf]),
-    ]
+    groups: list[list[float | None]] = [[inf, -inf, 3.0], [None, None], [None, inf], [5.0]]
+    for odd in (inf, -inf, nan):
+        groups += [[odd], [1.0, odd, 2.0], [odd, odd, 1.0], [odd, None, 2.0]]
     rows = [(k, t, x) for k, values in enumerate(groups) for t, x in enumerate(values)]
     frame = spark.createDataFrame(rows, "k long, t long, x double")
     theirs = frame.groupBy("k").agg(*(F.expr(f"{made} as {a.output}") for a, made in DEVIATIONS))
