@@ -96,7 +96,8 @@ class Operator:
             partials=partials,
             clock=clock,
         )
-        self.aggs, self.time, self.by, self.order = settings.aggs, time, settings.by, settings.order
+        self.aggs, self.time = settings.aggs, settings.time
+        self.by, self.order = settings.by, settings.order
         self.emit, self.ordered, self.unit = emit, ordered, unit
         self.lateness, self.merger = settings.lateness, merger
         self.store, self.partials = store, partials

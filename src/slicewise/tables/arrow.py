@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from slicewise.columns import Column, array_of, plain_type
 from slicewise.errors import ColumnTypeError
+from slicewise.slicing.ingest.events import is_single
 
 
 class ArrowTable:
@@ -76,6 +77,12 @@ class DictTable:
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.data = data
+        single = [name for name, value in data.items() if is_single(value)]
+        if single:
+            raise ColumnTypeError(
+                "A table as a dict has a list or an array for each column; given: "
+                f"{data[single[0]]!r} for {single[0]!r}. Put it into a list."
+            )
         sizes = {name: len(values) for name, values in data.items()}
         if len(set(sizes.values())) > 1:
             given = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())

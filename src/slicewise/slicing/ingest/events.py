@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,7 +122,8 @@ def raw_columns(batch: Any) -> dict[str, Any]:
     import pyarrow as pa
 
     if isinstance(batch, Mapping):
-        return dict(batch)
+        single = any(map(is_single, batch.values()))
+        return {name: [value] for name, value in batch.items()} if single else dict(batch)
     if isinstance(batch, pa.RecordBatch | pa.Table):
         check_unique(batch.column_names)
         return dict(zip(batch.column_names, batch.columns, strict=True))
@@ -147,6 +148,15 @@ def raw_columns(batch: Any) -> dict[str, Any]:
         "A batch is a dict of columns, an Arrow, pandas or polars table, or rows as dicts; given: "
         f"{type(batch).__name__}."
     )
+
+
+def is_single(value: Any) -> bool:
+    """Return whether something in a dict is one value, not a column: then the dict is one event.
+
+    >>> is_single(5), is_single("a"), is_single(None), is_single([5])
+    (True, True, True, False)
+    """
+    return isinstance(value, str | bytes) or not hasattr(value, "__len__")
 
 
 def check_unique(names: Iterable[Any]) -> None:
@@ -225,10 +235,3 @@ def fitted(column: Column, kind: pa.DataType, name: str) -> Column:
             f"A column keeps its type; {name!r} was {kind} and is now {column.type}, and not every "
             f"value can be cast ({error}). Cast the column before it is given."
         ) from error
-
-
-def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Column names as a tuple."""
-    if given is None:
-        return ()
-    return (given,) if isinstance(given, str) else tuple(given)
