@@ -126,7 +126,7 @@ PATHS = (
         by_time(500),
     ),
     Path(
-        "rounds (`frames/rounds.py`, `round_sweep.py`)",
+        "rounds (`frames/rounds.py`)",
         "`rolling`: 1000 sensors that are read each second",
         lambda: tuned(rounds_rows=NEVER),
         rolled,

@@ -39,6 +39,13 @@ FastPath = Literal[
 class Tuning:
     """Thresholds between ways; the defaults are what was measured to be best."""
 
+    # Kernels run as plain Python for calls with arrays of at most so many places, until they have
+    # taken so many seconds: to compile one takes longer (measured: 0.1 s, in which Python does
+    # 50,000 rows). Otherwise all of them run as plain Python, or all are compiled.
+    kernels: Literal["by work", "plain", "compiled"] = "by work"
+    plain_places: int = 1 << 15
+    plain_seconds: float = 0.05
+
     # Slices by time instead of by key: with at least so many keys, and so many events in a batch,
     # to which every so many keys add one (measured: the more keys, the fewer events it takes).
     keys_by_time: int = 256
@@ -95,18 +102,14 @@ class Tuning:
     combines_done: int = 1 << 25
 
     # Keys next to each other, round by round, for `rolling`: with so many rows and keys at the
-    # least (below, nothing is won that is worth a loop of its own), and rounds that are so full (a
-    # place without a row costs as much as one with a row, so emptier ones are no faster: measured).
+    # least, also where few are done side by side (below, nothing is won that is worth a loop of its
+    # own).
     rounds_rows: int = 1 << 15
     rounds_keys: int = 32
-    rounds_full: float = 0.8
-    # Keys that are done side by side, at most and at least: their states stay in the nearest
-    # cache, and with fewer a round is over too soon. States behind a boundary that stay in cache.
-    # Keys that a few instructions do at once: only the last part of a round is not whole.
+    # Keys that are done side by side at most: their states stay in the nearest cache. States behind
+    # a boundary that stay in cache.
     side_by_side: int = 1 << 10
-    side_by_side_least: int = 64
-    rounds_states: int = 1 << 18
-    rounds_width: int = 16
+    rounds_states: int = 1 << 17
     # Rows of `rolling` whose states stay in the processor's cache until they are results. Python
     # objects may be as large as their window, so few of them are alive at a time. States that
     # become results at a time stay in the nearest cache.

@@ -26,8 +26,6 @@ Source:  doi:10.1145/3447548.3467360 (Zhang, Akbarinia, Toumani: Efficient incre
 
 from typing import Any
 
-import numpy as np
-
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
 
@@ -309,16 +307,6 @@ def sweep_round(
         put_before(suffixes, (first - base) * count, kept, states, count)
 
 
-@kernel
-def event(X: Any, valid: Any, i: int) -> Any:
-    """The state of the event at `i`; a null one leaves no trace."""
-    if valid is None:
-        return lift(X, i)
-    if valid[np.uint64(i)]:
-        return lift(X, i)
-    return identity()
-
-
 # One loop each, over neighbours and without a branch: the compiler then does several keys at once.
 
 
@@ -326,14 +314,14 @@ def event(X: Any, valid: Any, i: int) -> Any:
 def begin_keys(X: Any, valid: Any, at: int, count: int, kept: Any) -> None:
     """Begin anew with the events from `at` on."""
     for k in range(count):
-        store(kept, k, combine(identity(), event(X, valid, at + k)))
+        store(kept, k, combine(identity(), item(X, valid, None, at + k)))
 
 
 @kernel
 def extend_keys(X: Any, valid: Any, at: int, count: int, kept: Any) -> None:
     """Put the events from `at` on behind what is kept."""
     for k in range(count):
-        store(kept, k, combine(load(kept, k), event(X, valid, at + k)))
+        store(kept, k, combine(load(kept, k), item(X, valid, None, at + k)))
 
 
 @kernel
@@ -352,9 +340,9 @@ def make_suffixes(
         row, here = at - (rounds - j) * keys, j * count
         if j == rounds - 1:
             for k in range(count):
-                own = event(X, valid, row + k)
+                own = item(X, valid, None, row + k)
                 store(suffixes, here + k, prepend(own, identity()))
         else:
             for k in range(count):
-                own = event(X, valid, row + k)
+                own = item(X, valid, None, row + k)
                 store(suffixes, here + k, prepend(own, load(suffixes, here + count + k)))
