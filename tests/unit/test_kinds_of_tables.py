@@ -66,9 +66,10 @@ def rows(found: Any) -> list[dict[str, Any]]:
         found = found.read_all()
     if isinstance(found, pa.Table | pa.RecordBatch):
         found = found.to_pydict()
-    if isinstance(found, np.ndarray | pd.DataFrame):
-        names = found.dtype.names if isinstance(found, np.ndarray) else list(found)
-        found = {name: pd.Series(found[name]).tolist() for name in names or ()}
+    if isinstance(found, np.ndarray):
+        found = {name: pd.Series(found[name]) for name in found.dtype.names or ()}
+    if isinstance(found, pd.DataFrame):
+        found = {name: found[name].tolist() for name in found}
     if isinstance(found, dict):
         columns = found.values()
         found = [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -116,7 +117,7 @@ def test_emitted_rows_of_every_kind_are_folded(kind: str) -> None:
 
 
 def test_rows_without_a_value_have_nulls_and_stay_as_they_are() -> None:
-    given = [{"t": 1, "x": 2}, {"t": 2}, {"x": 5, "t": 3, "more": "a"}]
+    given: list[dict[str, Any]] = [{"t": 1, "x": 2}, {"t": 2}, {"x": 5, "t": 3, "more": "a"}]
     found: Any = sw.rolling(given, time="t", over=10, aggs=sw.agg.sum("x"))
     assert found == [
         {"t": 1, "x": 2, "x_sum_10": 2},

@@ -84,7 +84,7 @@ class PandasTable:
             array = _null_for_nan(column)
             if source.picked:
                 array = restored(array, dtype.pyarrow_dtype)
-            return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))  # type: ignore[attr-defined]
+            return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
         kinds = NULLABLE if dtype in NULLABLE.values() else {}
         if isinstance(dtype, pd.StringDtype):
             kinds = {pa.string(): dtype, pa.large_string(): dtype}
