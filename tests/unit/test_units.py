@@ -242,11 +242,14 @@ def test_times_that_look_like_seconds_beside_plain_lengths_are_warned_of_once(un
         with pytest.warns(UnitWarning, match=message) as caught:
             ask()
         assert [warning.filename for warning in caught] == [__file__]
-    op.process(table)  # it has said so
-    sw.windowed(table, time="t", windows=windows, aggs=SUM, unit=unit)
-    sw.rolling(table, time="t", over=spans, aggs=SUM, unit=unit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        op.process(table)  # it has said so
+        sw.windowed(table, time="t", windows=windows, aggs=SUM, unit=unit)
+        sw.rolling(table, time="t", over=spans, aggs=SUM, unit=unit)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "times",
     [[0, 5, 2_400_000_000], [1_700_000_000, 5], [900_000_000], [2_500_000_000_000], [], [-1]],
@@ -258,6 +261,7 @@ def test_numbers_that_are_no_moments_of_our_time_are_not_warned_of(times: list[i
     sw.windowed(table, time="t", windows=sw.tumbling(5), aggs=SUM)
 
 
+@pytest.mark.filterwarnings("error")
 def test_windows_without_lengths_of_time_are_not_warned_of() -> None:
     table: dict[str, Any] = {"t": [1_700_000_000, 1_700_000_001], "x": [1, 2]}
     sw.windowed(table, time="t", windows=sw.tumbling(sw.rows(1)), aggs=SUM)
