@@ -11,11 +11,15 @@ from slicewise.arguments import (
     check_outputs,
     checked_aggregates,
     listed,
-    picked_from,
+    sources_of,
 )
 from slicewise.arrays.ranks import ranks
 from slicewise.columns import read_columns
-from slicewise.errors import BadRowsWarning, SpanError, warn
+from slicewise.errors import (
+    BadRowsWarning,
+    SpanError,
+    warn,
+)
 from slicewise.frames.trailing import rolling_columns
 from slicewise.names import column_name, column_names
 from slicewise.spans import Ticks
@@ -33,13 +37,15 @@ def rolled(data: Any, *, by: Any, time: str, over: Any, aggs: Any, order: Any, u
         raise SpanError("`rolling` needs at least one span in `over`; given: none.")
     keys, decides = column_names("by", by), column_names("order", order)
     time = column_name("time", time)
-    used = dict.fromkeys(name for agg in chosen for name in agg.columns)
-    check_columns(table.names, [*keys, time, *used, *decides])
+    read = (name for agg in chosen for name in agg.columns)
+    check_columns(table.names, [*keys, time, *read, *decides])
     outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
     check_outputs(outputs, table.names)
+    used = dict.fromkeys(name for agg in chosen for name in agg.columns)
+
     arrows = {name: table.arrow(name) for name in (*keys, *decides)}
     columns, texts = read_columns((time, *used), table.column, table.arrow)
-    places: np.ndarray | None = None
+    places: Any = None
     if decides:
         # What comes first here comes first among rows of one time.
         places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
@@ -69,5 +75,5 @@ def rolled(data: Any, *, by: Any, time: str, over: Any, aggs: Any, order: Any, u
     if places is not None:
         back = np.argsort(places)
         results = [column.take(back) for column in results]
-    like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
+    like = {f"{output}_{span}": c for output, c in sources_of(chosen).items() for span in spans}
     return table.with_columns(dict(zip(outputs, results, strict=True)), like)

@@ -10,9 +10,18 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.aggregates.base import Aggregate
-from slicewise.arguments import check_columns, checked_aggregates, listed, picked_from
+from slicewise.arguments import (
+    check_columns,
+    checked_aggregates,
+    listed,
+    sources_of,
+)
 from slicewise.arrays.ranks import ranks
-from slicewise.errors import BadRowsWarning, warn
+from slicewise.columns import Source
+from slicewise.errors import (
+    BadRowsWarning,
+    warn,
+)
 from slicewise.names import column_name, column_names
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.operator import Operator
@@ -73,7 +82,8 @@ def in_windows(
             "error. Filter them out to say so.",
             BadRowsWarning,
         )
-    like = {key: key for key in keys} | picked_from(chosen)
+    like = {key: Source(key) for key in keys} | sources_of(chosen)
+    like |= dict.fromkeys(TIMES, Source(time, picked=False))
     return table.made(found, like)
 
 
