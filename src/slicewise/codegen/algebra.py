@@ -69,12 +69,14 @@ class Algebra:
             f"({a} == {b} or ({a} != {a} and {b} != {b}))"
             for a, b in ([("a", "b")] if scalar else [(f"a[{k}]", f"b[{k}]") for k in fields])
         )
+        part = ", ".join(f"S[{k}][begin:end]" for k in fields)
         lift = ", ".join(f"X[{k}][np.uint64(i)]" for k in range(self.inputs))
         return (
             f"import numpy as np\n{self.source}\n\n"
             f"@algebra\ndef lift(X, i):\n    return lift_value({lift})\n\n\n"
             f"@algebra\ndef load(S, i):\n    return {load}\n\n\n"
             f"@algebra\ndef store(S, i, state):\n{store}\n\n\n"
+            f"@algebra\ndef part(S, begin, end):\n    return ({part},)\n\n\n"
             f"@algebra\ndef same_state(a, b):\n    return {same}\n"
         )
 
