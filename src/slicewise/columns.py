@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,13 @@ class Column:
             native = np.float32 if values.dtype == np.float16 else values.dtype.newbyteorder("=")
             values = values.astype(native, copy=False)
             return Column(values, None, pa.from_numpy_dtype(values.dtype))
-        return Column.from_arrow(pa.array(values, from_pandas=values.dtype.kind == "O"))
+        return Column.from_arrow(array_of(values))
+
+    @staticmethod
+    def of(array: Any) -> Column:
+        """The column of an array of numpy or Arrow."""
+        numpy = isinstance(array, np.ndarray)
+        return Column.from_numpy(array) if numpy else Column.from_arrow(array)
 
     def to_arrow(self) -> pa.Array:
         """The Arrow array of this column."""
@@ -116,6 +123,49 @@ class Column:
         return python_values(self.to_arrow())
 
 
+def array_of(values: Any, *, from_pandas: bool = False) -> Any:
+    """An array of Arrow with the values of a list or an array; one of numpy that holds numbers.
+
+    The latter stays as it is. Texts of Python that no UTF-8 can say, such as half of a pair of
+    surrogates, become texts of Arrow that are no UTF-8.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
+    if isinstance(values, pa.Array | pa.ChunkedArray) or (kind and kind in "biuf"):
+        return values
+    from_pandas = from_pandas or kind == "O"
+    if hasattr(values, "__arrow_c_stream__") and not from_pandas:
+        return pa.chunked_array(values)
+    try:
+        return pa.array(values, from_pandas=from_pandas)
+    except UnicodeError:
+        given = list(values)
+        plain = pa.array(_texts_by(_replaced, given), from_pandas=from_pandas).type
+        encoded = pa.array(_texts_by(_encoded, given), from_pandas=from_pandas)
+        return encoded.cast(options=pc.CastOptions(plain, allow_invalid_utf8=True))
+
+
+def _replaced(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _texts_by(made: Callable[[str], Any], value: Any) -> Any:
+    """The value with what is `made` of its texts, at any depth."""
+    if isinstance(value, str):
+        return made(value)
+    if isinstance(value, dict):
+        return {key: _texts_by(made, one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_texts_by(made, one) for one in value]
+    return value
+
+
 def pylist(table: pa.Table) -> list[dict[str, Any]]:
     """The rows of a table as dicts of Python values."""
     names = table.column_names
@@ -123,11 +173,14 @@ def pylist(table: pa.Table) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
+def python_values(
+    array: pa.Array | pa.ChunkedArray, text: Callable[[bytes], Any] = bytes
+) -> list[Any]:
     """Python values; null is `None`.
 
-    What Python has no value for stays readable: times beyond the years 1 to 9999 are text such as
-    "20000-01-01T00:00:00", and texts that are no UTF-8 are bytes.
+    What Python has no value for stays readable, at any depth: times beyond the years 1 to 9999 are
+    text such as "20000-01-01T00:00:00", and texts that are no UTF-8 are what `text` makes of their
+    bytes.
 
     >>> import pyarrow as pa
     >>> python_values(pa.array([0, 600_000_000_000], pa.timestamp("s")))
@@ -140,11 +193,11 @@ def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
         try:
             found += piece.to_pylist()
         except (ValueError, OverflowError):
-            found += [_readable(value) for value in piece]
+            found += [_readable(value, text) for value in piece]
     return found
 
 
-def _readable(value: pa.Scalar) -> Any:
+def _readable(value: pa.Scalar, text: Callable[[bytes], Any]) -> Any:
     """The Python value of a scalar; what stands for it if there is none."""
     import pyarrow as pa
 
@@ -153,11 +206,20 @@ def _readable(value: pa.Scalar) -> Any:
         return value.as_py()
     except (ValueError, OverflowError):
         if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-            return value.as_buffer().to_pybytes()
+            return text(value.as_buffer().to_pybytes())
         if types.is_timestamp(kind):
             return str(np.datetime64(value.value, kind.unit))
         if types.is_date(kind):
             return str(np.datetime64(value.value, "D" if types.is_date32(kind) else "ms"))
+        if types.is_dictionary(kind):
+            return _readable(value.value, text)
+        if types.is_struct(kind):
+            return {name: _readable(value[name], text) for name in value}
+        if types.is_map(kind):
+            pairs = [_readable(pair, text) for pair in value.values]
+            return [(pair["key"], pair["value"]) for pair in pairs]
+        if types.is_nested(kind):
+            return [_readable(one, text) for one in value.values]
         return str(value)
 
 
@@ -175,6 +237,80 @@ def has_text(kind: pa.DataType) -> bool:
         or types.is_string_view(kind)
         or any(map(has_text, inside))
     )
+
+
+def unreadable(array: pa.Array | pa.ChunkedArray) -> np.ndarray | None:
+    """Which values have texts that are no UTF-8, at any depth; `None` if none has."""
+    import pyarrow as pa
+
+    if not has_text(array.type):
+        return None
+    try:
+        array.validate(full=True)
+        return None
+    except pa.ArrowInvalid:
+        return np.array([_is_unreadable(value) for value in _decoded(array)], np.bool_)
+
+
+def readable(array: pa.Array | pa.ChunkedArray, bad: np.ndarray) -> Column:
+    """The column of an array in which the `bad` values, which cannot be read, are null."""
+    import pyarrow as pa
+
+    plain = _decoded(array)
+    kept = plain.filter(pa.array(~bad)).to_pylist()
+    values = np.empty(len(bad), object)
+    values[~bad] = np.fromiter(kept, object, len(kept))
+    valid = ~bad & plain.is_valid().to_numpy(zero_copy_only=False)
+    return Column(values, valid, plain.type)
+
+
+def read_columns(
+    names: Iterable[str],
+    column: Callable[[str], Column],
+    arrow: Callable[[str], pa.Array | pa.ChunkedArray],
+) -> tuple[dict[str, Column], np.ndarray | None]:
+    """Columns by name, and which rows have a text that is no UTF-8 (`None`: none has).
+
+    `column` makes them. Values with such a text are null; `arrow` has them as they came.
+    """
+    columns: dict[str, Column] = {}
+    found: np.ndarray | None = None
+    for name in names:
+        try:
+            columns[name] = column(name)
+        except UnicodeDecodeError:
+            array = arrow(name)
+            bad = unreadable(array)
+            if bad is None:
+                raise
+            columns[name] = readable(array, bad)
+            found = bad if found is None else found | bad
+    return columns, found
+
+
+def columns_of(
+    table: pa.Table, names: Iterable[str]
+) -> tuple[dict[str, Column], np.ndarray | None]:
+    """Columns of an Arrow table, and which rows have a text that is no UTF-8."""
+    return read_columns(names, lambda name: Column.from_arrow(table.column(name)), table.column)
+
+
+def _decoded(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    import pyarrow as pa
+
+    plain = without_views(array)
+    return plain.cast(plain.type.value_type) if pa.types.is_dictionary(plain.type) else plain
+
+
+def _is_unreadable(value: pa.Scalar) -> bool:
+    """Return whether there is a text in a value that is no UTF-8."""
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return True
+    except (ValueError, OverflowError):
+        return False  # a time that Python does not know
+    return False
 
 
 def without_views(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise.arguments import check_columns
 from slicewise.arrays.grouping import encode
-from slicewise.verbs import check_columns, listed
+from slicewise.names import column_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,7 @@ class Layout:
         """The layout of a table with these columns; the keys are `by`, or those before `window`."""
         revised = any(name in names for name in REVISION)
         check_columns(names, [*INSTANCE, *(REVISION if revised else ())])
-        keys = names[: list(names).index("window")] if by is None else listed(by)
+        keys = names[: list(names).index("window")] if by is None else column_names("by", by)
         check_columns(names, keys)
         apart = {*(REVISION if revised else ()), *([LATE] if late else ())}
         columns = tuple(name for name in names if name not in apart)

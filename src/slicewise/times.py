@@ -9,7 +9,7 @@ numbers as times; with a unit, which says what the numbers mean, durations becom
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -294,6 +294,12 @@ class Times:
     valid: np.ndarray | None
     per_microsecond: int
     measure: Measure
+
+    def without(self, bad: np.ndarray | None) -> Times:
+        """The same without those of `bad` rows (`None`: there are none)."""
+        if bad is None:
+            return self
+        return replace(self, valid=~bad if self.valid is None else self.valid & ~bad)
 
     def length(self, given: Duration | Ticks) -> int:
         """A span in the unit of these times."""

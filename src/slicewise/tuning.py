@@ -29,7 +29,6 @@ FastPath = Literal[
     "bands closed",  # instances came from slices by time
     "rounds",  # `rolling` went from round to round, keys side by side
     "series",  # results travelled to Spark in series
-    "slide_together",  # `slide` made suffixes together with prefixes
     "two threads",  # `slide` shared its work with a second thread
     "text table",  # keys were looked up in a table of texts
 ]
@@ -38,6 +37,13 @@ FastPath = Literal[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
     """Thresholds between ways; the defaults are what was measured to be best."""
+
+    # Kernels run as plain Python for calls with arrays of at most so many places, until they have
+    # taken so many seconds: to compile one takes longer (measured: 0.1 s, in which Python does
+    # 50,000 rows). Otherwise all of them run as plain Python, or all are compiled.
+    kernels: Literal["by work", "plain", "compiled"] = "by work"
+    plain_places: int = 1 << 15
+    plain_seconds: float = 0.05
 
     # Slices by time instead of by key: with at least so many keys, and so many events in a batch,
     # to which every so many keys add one (measured: the more keys, the fewer events it takes).
@@ -95,18 +101,14 @@ class Tuning:
     combines_done: int = 1 << 25
 
     # Keys next to each other, round by round, for `rolling`: with so many rows and keys at the
-    # least (below, nothing is won that is worth a loop of its own), and rounds that are so full (a
-    # place without a row costs as much as one with a row, so emptier ones are no faster: measured).
+    # least, also where few are done side by side (below, nothing is won that is worth a loop of its
+    # own).
     rounds_rows: int = 1 << 15
     rounds_keys: int = 32
-    rounds_full: float = 0.8
-    # Keys that are done side by side, at most and at least: their states stay in the nearest
-    # cache, and with fewer a round is over too soon. States behind a boundary that stay in cache.
-    # Keys that a few instructions do at once: only the last part of a round is not whole.
+    # Keys that are done side by side at most: their states stay in the nearest cache. States behind
+    # a boundary that stay in cache.
     side_by_side: int = 1 << 10
-    side_by_side_least: int = 64
-    rounds_states: int = 1 << 18
-    rounds_width: int = 16
+    rounds_states: int = 1 << 17
     # Rows of `rolling` whose states stay in the processor's cache until they are results. Python
     # objects may be as large as their window, so few of them are alive at a time. States that
     # become results at a time stay in the nearest cache.
@@ -117,9 +119,6 @@ class Tuning:
     # Windows of `slide` of at most so many items are recalculated: below 5 items that is as fast
     # as boundaries (measured), and it needs no more combines.
     recalculated: int = 4
-    # Suffixes of `slide` are made together with prefixes for windows of so many items: the loop
-    # takes a sixth less time at 64 items and half of it at most, and up to twice as long at six.
-    together: int = 64
     # Numbers in the states of a block of `slide`: they stay in cache, and calling Python costs
     # little; so many times as many when there is nothing to keep in cache.
     slide_block: int = 1 << 17

@@ -8,19 +8,25 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.aggregates.sums import Count
+from slicewise.arguments import (
+    check_columns,
+    check_outputs,
+    checked_aggregates,
+    listed,
+    picked_from,
+)
+from slicewise.columns import read_columns
 from slicewise.errors import (
-    AggregateError,
     BadRowsWarning,
-    ColumnError,
     ColumnTypeError,
     SpanError,
     WindowError,
     warn,
 )
+from slicewise.names import column_name, column_names
 from slicewise.spans import Ticks
 from slicewise.spans import span as as_span
-from slicewise.suggestions import meant, taking_names, taking_names_of
+from slicewise.suggestions import taking_names, taking_names_of
 from slicewise.times import Measure, as_length, times_of, unusable
 from slicewise.windows import Window
 
@@ -101,8 +107,8 @@ def rolling(
     chosen = checked_aggregates("rolling", aggs)
     if not spans:
         raise SpanError("`rolling` needs at least one span in `over`; given: none.")
-    keys = [] if by is None else listed(by)
-    decides = [] if order is None else listed(order)
+    keys, decides = column_names("by", by), column_names("order", order)
+    time = column_name("time", time)
     read = (name for agg in chosen for name in agg.columns)
     check_columns(table.names, [*keys, time, *read, *decides])
     outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
@@ -112,29 +118,32 @@ def rolling(
     from slicewise.frames.trailing import rolling_columns
 
     arrows = {name: table.arrow(name) for name in (*keys, *decides)}
-    columns = {name: table.column(name) for name in (time, *used)}
+    columns, texts = read_columns((time, *used), table.column, table.arrow)
     places: Any = None
     if decides:
         # What comes first here comes first among rows of one time.
         places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
         arrows = {name: array.take(places) for name, array in arrows.items()}
         columns = {name: column.take(places) for name, column in columns.items()}
+        texts = None if texts is None else texts[places]
     times = times_of(columns[time], time, unit)
+    readable = times.without(texts)
+    bad = unusable(columns[time], readable.valid)
     if any(isinstance(span, Ticks) for span in spans):
         times.measure.warn_of_unit(times.values, times.valid)
     results = rolling_columns(
         [arrows[key] for key in keys],
-        times,
+        readable,
         {name: columns[name] for name in used},
         spans,
         chosen,
         nan_is_null=table.nan_is_null,
     )
-    bad = unusable(columns[time], times.valid)
     if bad:
         warn(
             f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
-            "of range): their results are null, and they are in no window. Round or filter them.",
+            "of range), or a text that is no UTF-8: their results are null, and they are in no "
+            "window. Round or filter them.",
             BadRowsWarning,
         )
     if places is not None:
@@ -232,12 +241,12 @@ def windowed(
 
     table = table_of(data)
     chosen, defined = checked_aggregates("windowed", aggs), listed(windows)
-    keys = [] if by is None else listed(by)
+    keys, decides = column_names("by", by), column_names("order", order)
+    time = column_name("time", time)
     check_streaming(emit, lateness)
     reads = [window.reads for window in defined if isinstance(window, Window)]
     needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
     needed |= dict.fromkeys(name for names in reads for name in names or ())
-    decides = [] if order is None else listed(order)
     needed |= dict.fromkeys(decides)
     check_columns(table.names, [*needed])
     measure = Measure.of(time, table.arrow(time).type, unit)
@@ -259,8 +268,8 @@ def windowed(
     if bad:
         warn(
             f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
-            "fraction or out of range), or a window's condition raised an error. Filter them out "
-            "to say so.",
+            "fraction or out of range), a text that is no UTF-8, or a window's condition raised an "
+            "error. Filter them out to say so.",
             BadRowsWarning,
         )
     like = {key: key for key in keys} | picked_from(chosen)
@@ -345,12 +354,21 @@ def explain(
     windows: Any = None,
     over: Any = None,
     aggs: Any,
+    order: str | Sequence[str] | None = None,
+    watermark: Any = None,
+    lateness: Any = 0,
+    emit: str | None = None,
+    buckets: int | None = None,
+    keep_late: bool = False,
+    max_ahead: Any = "1d",
+    metrics: str | None = None,
     unit: str | None = None,
 ) -> str:
     """Explain in words what `sw.windowed` (with `windows`) or `sw.rolling` (with `over`) would do.
 
-    For a Spark DataFrame it says what runs where: what Spark computes, what crosses to Python,
-    and which aggregates are compiled. No job is started.
+    It takes their arguments, so that a query can be explained as it stands. For a Spark DataFrame
+    it says what runs where: what Spark computes, what crosses to Python, and which aggregates are
+    compiled. No job is started.
     """
     if (windows is None) == (over is None):
         raise WindowError(
@@ -364,10 +382,22 @@ def explain(
             "`sw.Operator(...).explain()` says what is kept."
         )
     from slicewise.spark.explain import explain_rolling, explain_windowed
+    from slicewise.spark.options import StreamOptions
 
+    check_streaming(emit, lateness)
+    query: dict[str, Any] = {"by": by, "time": time, "aggs": aggs, "order": order, "unit": unit}
+    query["options"] = StreamOptions(
+        watermark=watermark,
+        lateness=lateness,
+        emit=emit,
+        buckets=buckets,
+        keep_late=keep_late,
+        max_ahead=max_ahead,
+        metrics=metrics,
+    )
     if over is None:
-        return explain_windowed(data, by=by, time=time, windows=windows, aggs=aggs, unit=unit)
-    return explain_rolling(data, by=by, time=time, over=over, aggs=aggs, unit=unit)
+        return explain_windowed(data, windows=windows, **query)
+    return explain_rolling(data, over=over, **query)
 
 
 def is_spark(data: Any) -> bool:
@@ -389,60 +419,3 @@ def check_streaming(emit: str | None, lateness: Any) -> None:
     if emit is not None:
         check_emit(emit)
     as_length("lateness", lateness)
-
-
-def listed(given: Any) -> list[Any]:
-    """A list of what was given, which may be one thing alone."""
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
-def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
-    """The aggregates, each with the names of its columns."""
-    chosen = listed(aggs)
-    if not chosen:
-        raise AggregateError(f"`{verb}` needs at least one aggregate in `aggs`; given: none.")
-    for agg in chosen:
-        if not isinstance(agg, Aggregate):
-            raise AggregateError(
-                f"`aggs` takes aggregates such as `sw.agg.max('price')`; given: {agg!r}."
-            )
-        if not agg.columns and not isinstance(agg, Count):  # which then counts rows
-            raise AggregateError(
-                f"`{agg.name}` must name its input column here, such as "
-                f"`sw.agg.{agg.name}('price')`; given: none."
-            )
-    return chosen
-
-
-def picked_from(aggs: Sequence[Aggregate]) -> dict[str, str]:
-    """The outputs whose values are picked from a column, with that column."""
-    return {a.output: a.columns[a.picks] for a in aggs if a.picks is not None}
-
-
-def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:
-    """Raise `ColumnError` for the first name that is no column, or that several columns have."""
-    for name in wanted:
-        if name in known:
-            if (count := list(known).count(name)) > 1:
-                raise ColumnError(
-                    f"The table has {count} columns named {name!r}, so it is not clear which one "
-                    "is meant. Rename them, or leave one out."
-                )
-            continue
-        names = ", ".join(repr(k) for k in known) or "none"
-        raise ColumnError(
-            f"There is no column {name!r}; the table has: {names}.{meant(name, known)}"
-        )
-
-
-def check_outputs(outputs: Sequence[str], known: Sequence[Any]) -> None:
-    """Raise `AggregateError` when two columns of the result would have one name."""
-    seen = set(known)
-    for name in outputs:
-        if name in seen:
-            what = "the table has already" if name in known else "two results would have"
-            raise AggregateError(
-                f"Each output column needs a name of its own; {name!r} is one that {what}. "
-                "Give the aggregate another with `.alias(...)`."
-            )
-        seen.add(name)

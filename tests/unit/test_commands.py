@@ -109,8 +109,8 @@ def test_run_takes_a_command_and_runs_what_there_is(
             if sections:
                 module = importlib.import_module(f"benchmarks.{name.replace('-', '_')}")
                 assert set(sections) <= set(module.SECTIONS)
-        case [script] if script.endswith(".py"):
-            assert (ROOT / script).is_file()
+        case ["-m", "examples.demo"]:
+            assert (ROOT / "examples" / "demo" / "__main__.py").is_file()
         case said:
             assert said[0] == "usage: ./run COMMAND [ARGUMENTS]"
 

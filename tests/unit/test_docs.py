@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.documents import DOCUMENTS, ROOT, Block, blocks_of
 
-EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "demo.py")
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 END_OF_BLOCK = "<end of block>"
 

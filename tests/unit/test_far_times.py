@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
+from slicewise.columns import python_values
 from slicewise.errors import BadRowsWarning, WindowError
 from slicewise.slicing.ingest.reach import limits_of, reach_of
 
@@ -141,12 +142,32 @@ def test_the_reach_of_many_windows_is_that_of_all_of_them() -> None:
     assert reach_of([sw.tumbling(10)], pa.int64()) == (-(2**61), 2**61)
 
 
-def test_a_window_that_could_not_say_what_is_kept_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("moment", "where"),
+    [(dt.datetime(9999, 12, 31, 5), "end"), (dt.datetime(1, 1, 3), "beginning")],
+    ids=["end", "beginning"],
+)
+@pytest.mark.parametrize("again", [False, True], ids=["going on", "restored"])
+def test_a_window_that_could_not_say_what_is_kept_is_refused(
+    moment: dt.datetime, where: str, again: bool
+) -> None:
     op = sw.Operator(windows=[sw.tumbling("1h")], aggs=[sw.agg.count()], time="t")
-    op.process({"t": [dt.datetime(9999, 12, 31, 5)]})
-    with pytest.raises(WindowError, match=r"bounds of 'tumbling_1d' could not be said"):
-        op.add_window(sw.tumbling("1d"))
+    op.process({"t": [moment]})
+    if again:
+        op = sw.Operator.restore(op.snapshot())
+    message = f"bounds of 'tumbling_400d' could not be said .* at the very {where} of"
+    with pytest.raises(WindowError, match=message):
+        op.add_window(sw.tumbling("400d"))
     assert len(op.advance(math.inf)) == 1
+
+
+def test_a_window_is_taken_that_does_not_report_the_oldest_events() -> None:
+    op = sw.Operator(windows=[sw.tumbling("1h")], aggs=[sw.agg.count()], time="t")
+    op.process({"t": [dt.datetime(1, 1, 3), dt.datetime(2024, 1, 1)]})
+    op.advance(dt.datetime(2024, 1, 1))
+    op.add_window(sw.tumbling("400d"))
+    op.process({"t": [dt.datetime(2026, 1, 1)]})
+    assert {r.window for r in op.advance(math.inf)} == {"tumbling_1h", "tumbling_400d"}
 
 
 def texts(kind: pa.DataType, *values: bytes) -> pa.Array:
@@ -188,6 +209,60 @@ def test_values_that_are_no_text_are_bad_where_they_are_read() -> None:
     seen = sw.Operator(windows=[window], aggs=[sw.agg.sum("x")], time="t")
     seen.process(table)
     assert seen.stats.bad == 1
+
+
+HALF = "half \ud83d"  # of a pair of surrogates, which no UTF-8 can say
+HALVES = ["a", HALF, "b", None]
+GIVEN: dict[str, Any] = {
+    "lists": lambda rows: {name: [row[name] for row in rows] for name in rows[0]},
+    "rows": lambda rows: rows,
+    "numpy": lambda rows: {n: np.array([row[n] for row in rows], object) for n in rows[0]},
+    "pandas": pd.DataFrame,
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("nested", [False, True], ids=["plain", "nested"])
+@pytest.mark.parametrize("reads", ["k", "s"])
+def test_rule_08_texts_of_python_that_no_utf8_can_say_are_bad(
+    given: str, nested: bool, reads: str
+) -> None:
+    values: list[Any] = [[text] if nested and text else text for text in HALVES]
+    rows = [{"t": t, reads: value, "x": 1 << t} for t, value in enumerate(values)]
+    data = GIVEN[given](rows)
+    keyed = reads == "k"
+    query: dict[str, Any] = {"windows": [sw.tumbling(10)], "by": "k" if keyed else None}
+    query |= {"time": "t", "aggs": [sw.agg.sum("x"), sw.agg.collect("x" if keyed else "s")]}
+    op = sw.Operator(**query)
+    op.process(data)
+    assert sum(result.values["x_sum"] for result in op.advance(math.inf)) == 1 + 4 + 8
+    (late,) = op.late
+    half = HALF.encode("utf-8", "surrogatepass")
+    assert late == {"t": 1, reads: [half] if nested else half, "x": 2}
+    assert sw.Operator.restore(op.snapshot()).late == [late]
+    if given != "rows":
+        with pytest.warns(BadRowsWarning, match="1 rows are in no window: .* no UTF-8"):
+            found = sw.windowed(data, **query)
+        assert sum(found["x_sum"]) == 1 + 4 + 8
+    if given != "rows" and not keyed:
+        aggs = [sw.agg.sum("x"), sw.agg.last("s")]
+        with pytest.warns(BadRowsWarning, match="1 rows have a time .* or a text that is no UTF-8"):
+            rolled = sw.rolling(data, time="t", over=10, aggs=aggs)
+        sums = [None if total != total else total for total in rolled["x_sum_10"]]
+        assert sums == [1, None, 5, 13]
+        assert [*rolled["s_last_10"]][2] == values[2]
+
+
+def test_what_python_has_no_value_for_is_readable_at_any_depth() -> None:
+    bad, far = texts(pa.string(), b"\xff", b"b"), pa.array([seconds(20000), 0], pa.timestamp("s"))
+    struct = pa.StructArray.from_arrays([bad, far], ["s", "when"])
+    array = pa.ListArray.from_arrays([0, 2], struct)
+    later = dt.datetime(1970, 1, 1)
+    wanted = [{"s": b"\xff", "when": "20000-01-01T00:00:00"}, {"s": "b", "when": later}]
+    assert python_values(array) == [wanted]
+    pairs = pa.MapArray.from_arrays([0, 2], bad, far)
+    assert python_values(pairs) == [[(b"\xff", "20000-01-01T00:00:00"), ("b", later)]]
+    assert python_values(bad.dictionary_encode()) == [b"\xff", "b"]
 
 
 def test_a_result_that_python_has_no_value_for_is_text() -> None:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 
 import slicewise as sw
-from slicewise.errors import AggregateError, ArgumentError, ColumnError, MissingNameError
+from slicewise.errors import (
+    AggregateError,
+    ArgumentError,
+    ColumnError,
+    ColumnTypeError,
+    MissingNameError,
+)
 
 TABLE: dict[str, Any] = {"Time": [1, 2], "price": [1.0, 2.0], "sensor_id": ["a", "b"]}
 SUM, WINDOW = sw.agg.sum("price"), sw.tumbling(5)
@@ -230,3 +241,113 @@ def test_an_operator_names_the_column_that_was_meant() -> None:
         op.process(TABLE)
     with pytest.raises(ColumnError, match=r"no column 'price', which .* Did you mean 'Price'"):
         sw.slide({"Price": [1, 2]}, SUM, 2)
+
+
+# What is given in place of names, aggregates and tables.
+
+
+def plain(found: Any) -> Any:
+    return found.to_dicts() if isinstance(found, pl.DataFrame) else found
+
+
+@pytest.mark.parametrize("verb", ["windowed", "rolling"])
+def test_plain_columns_of_polars_stand_for_their_names(verb: str) -> None:
+    frame = pl.DataFrame(TABLE)
+    more: dict[str, Any] = {"windows": WINDOW} if verb == "windowed" else {"over": 5}
+    ask = getattr(sw, verb)
+    names: dict[str, Any] = {"by": ["sensor_id"], "time": "Time", "order": "price", "aggs": SUM}
+    columns: dict[str, Any] = {
+        "by": [pl.col("sensor_id")],
+        "time": pl.col("Time"),
+        "order": pl.col("price"),
+        "aggs": sw.agg.sum(pl.col("price")),  # type: ignore[arg-type]  # a name is what is meant
+    }
+    assert plain(ask(frame, **names, **more)) == plain(ask(frame, **columns, **more))
+    for expression in (pl.col("Time") + 1, pl.col("Time", "price"), pl.all(), pl.col("^T.*$")):
+        with pytest.raises(ColumnTypeError, match="`time` takes names of columns such as 'price'"):
+            ask(frame, **columns | {"time": expression}, **more)
+    for series in (frame["sensor_id"], frame["sensor_id"].to_pandas()):
+        with pytest.raises(ColumnTypeError, match=r"given: a Series. Write its name, 'sensor_id'"):
+            ask(frame, **names | {"by": series}, **more)
+    with pytest.raises(AggregateError, match=r"given: <Expr .*An expression cannot be merged"):
+        ask(frame, **names | {"aggs": pl.col("price").mean()}, **more)
+
+
+def test_an_operator_takes_plain_columns_and_refuses_others() -> None:
+    op = sw.Operator(
+        windows=[WINDOW],
+        aggs=SUM,  # type: ignore[arg-type]  # one alone is taken too
+        time=pl.col("Time"),  # type: ignore[arg-type]  # a name is what is meant
+        by=pl.col("sensor_id"),  # type: ignore[arg-type]  # likewise
+    )
+    op.process(TABLE)
+    assert [result.key for result in op.advance(10)] == ["a", "b"]
+    with pytest.raises(ColumnError, match="`by` names each column once; 'k' is in it 2 times"):
+        sw.Operator(windows=[WINDOW], aggs=[SUM], time="t", by=["k", "k"])
+
+
+@pytest.mark.parametrize("verb", ["windowed", "rolling", "Operator"])
+@pytest.mark.parametrize(
+    ("aggs", "message"),
+    [
+        ([], "needs at least one aggregate in `aggs`; given: none"),
+        ("mean", r"given: 'mean'. Did you mean `sw.agg.mean\('price'\)`"),
+        (["avg"], r"given: 'avg'. Did you mean `sw.agg.mean\('price'\)`"),
+        (sw.agg.max, r"Call it with the name of its column: `sw.agg.max\('price'\)`"),
+        (max, r"given: <built-in function max>. Did you mean `sw.agg.max\('price'\)`"),
+        ({"price": "mean"}, r"`aggs` takes aggregates such as `sw.agg.max\('price'\)`; given: {"),
+        (sw.agg.max(), "`max` must name its input column here"),
+    ],
+)
+def test_what_is_no_aggregate_is_told_the_way_out(verb: str, aggs: Any, message: str) -> None:
+    asks: dict[str, Callable[[], Any]] = {
+        "windowed": lambda: sw.windowed(TABLE, time="Time", windows=WINDOW, aggs=aggs),
+        "rolling": lambda: sw.rolling(TABLE, time="Time", over=5, aggs=aggs),
+        "Operator": lambda: sw.Operator(windows=[WINDOW], aggs=aggs, time="Time"),
+    }
+    with pytest.raises(AggregateError, match=message):
+        asks[verb]()
+
+
+def test_keys_that_come_twice_are_refused() -> None:
+    message = "`by` names each column once; 'price' is in it 2 times. Leave one out"
+    twice = ["price", "price"]
+    with pytest.raises(ColumnError, match=message):
+        sw.windowed(TABLE, by=twice, time="Time", windows=WINDOW, aggs=SUM)
+    with pytest.raises(ColumnError, match=message):
+        sw.rolling(TABLE, by=twice, time="Time", over=5, aggs=SUM)
+
+
+def test_one_event_may_be_a_dict_of_single_values() -> None:
+    op = sw.Operator(windows=[WINDOW], aggs=[sw.agg.sum("x")], time="t", by="k")
+    op.process({"t": 1, "x": 2, "k": "a"})
+    op.process({"t": 2, "x": None, "k": "a"})
+    op.process({"t": [3], "x": [4], "k": ["a"]})
+    assert [(r.key, r.values["x_sum"]) for r in op.advance(9)] == [("a", 6)]
+    pairs = sw.Operator(windows=[WINDOW], aggs=[sw.agg.sum("x")], time="t", by="k")
+    pairs.process({"t": 1, "x": 2, "k": (7, 1)})
+    assert [r.key for r in pairs.advance(9)] == [(7, 1)]
+    moments = sw.Operator(windows=[sw.tumbling("1h")], aggs=[sw.agg.count()], time="t")
+    moments.process({"t": dt.datetime(2024, 1, 1), "x": np.float64(2.0)})
+    assert [r.values["count"] for r in moments.advance(2**60)] == [1]
+
+
+def test_a_table_of_single_values_is_told_to_be_a_list() -> None:
+    with pytest.raises(
+        ColumnTypeError, match=r"for each column; given: 1 for 't'. Put it into a l"
+    ):
+        sw.windowed({"t": 1, "x": 2}, time="t", windows=WINDOW, aggs=SUM)
+
+
+def test_draining_without_spark_names_the_extra() -> None:
+    code = """
+import sys
+sys.modules["pyspark"] = None
+import slicewise as sw
+try:
+    sw.drain("folder")
+except sw.errors.MissingDependencyError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "`sw.drain` needs PySpark: pip install 'slicewise[spark]'.\n"

@@ -37,14 +37,16 @@ case $* in
     *print*) echo 3.11 ;;
     '-m venv '*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
     '-m pip '*)
-        shift 7 # how it is called: quietly, and the like
+        shift 7 # how it is called: without bars, and the like
         echo "pip $*" >>PLACE/log
-        case $* in *sketches*) [ ! -f PLACE/no-sketches ] ;; esac
+        if [ -f PLACE/pip-says ]; then sed '' PLACE/pip-says; fi
+        [ ! -f PLACE/pip-fails ] || exit 1
+        case $* in *sketches*) [ ! -f PLACE/no-sketches ] || exit 1 ;; esac
         ;;
     '-m pytest '*) echo "pytest ${*#-m pytest }" ;;
     -) exec "REAL" - ;;
     '-m compileall '*) echo compileall >>PLACE/log ;;
-    examples/*) echo "JAVA_HOME=${JAVA_HOME:-}, java=$(command -v java)" ;;
+    '-m examples.demo'*) echo "JAVA_HOME=${JAVA_HOME:-}, java=$(command -v java)" ;;
 esac
 """
 JAVA = """#!/bin/sh
@@ -198,6 +200,48 @@ def test_one_sentence_says_what_to_do_where_nothing_can_be_installed(
     (machine.place / "venv").unlink()
     assert machine.run("setup") == (1, "", [NO_VENV])
     assert machine.log("apt-get") == []
+
+
+SAID_BY_PIP = """\
+Collecting numba>=0.61
+  Downloading numba-0.68.0-cp311-manylinux.whl.metadata (2.9 kB)
+  Downloading https://index/packages/numba-0.68.0-cp311-manylinux.whl (3.9 MB)
+Downloading six-1.17.0-py2.py3-none-any.whl (11 kB)
+Using cached pyspark-4.3.0.tar.gz (434.2 MB)
+Building wheels for collected packages: pyspark
+Installing collected packages: six, numba, pyspark
+Successfully installed numba-0.68.0 pyspark-4.3.0 six-1.17.0
+"""
+
+
+def test_the_set_up_shows_what_takes_long(machine: Machine) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    (machine.place / "pip-says").write_text(SAID_BY_PIP)
+    shown = [
+        "run: fetching numba-0.68.0-cp311-manylinux.whl (3.9 MB) ...",
+        "run: fetched before: pyspark-4.3.0.tar.gz (434.2 MB)",
+        "run: building pyspark ...",
+        "run: installing 3 packages ...",
+    ]
+    assert machine.run("setup") == (0, "", shown)
+
+
+def test_packages_that_cannot_be_installed_are_said(machine: Machine) -> None:
+    (machine.place / "pip-fails").touch()
+    said = "run: pip could not install the packages (its words are above)."
+    assert machine.run("setup") == (1, "", [said])
+    assert machine.log("compileall") == []
+
+
+@pytest.mark.parametrize("offered", [["chromium"], []])
+def test_all_tests_install_chromium_where_they_can(machine: Machine, offered: list[str]) -> None:
+    machine.add_java("bin/java", "17.0.15")
+    machine.offer(*offered)
+    said = ["run: installing Chromium for the tests of the demo's report (once) ..."]
+    if not offered:
+        said.append("run: Chromium cannot be had here; tests that need it are skipped.")
+    assert machine.run("test")[::2] == (0, said)
+    assert machine.run("test", "tests/unit")[::2] == (0, [])
 
 
 def test_the_package_that_makes_environments_is_installed_with_apt(machine: Machine) -> None:

@@ -23,6 +23,7 @@ from slicewise.errors import CapabilityError, SnapshotError
 from slicewise.slicing.state.blob import MAGIC, BlobReader
 from slicewise.slicing.state.snapshot import SETTINGS
 from slicewise.testing.oracle import alike
+from tests.support.parts import put_together, taken_apart
 
 SUM = sw.agg.sum("x")
 MIXED = {
@@ -427,6 +428,42 @@ def test_ones_own_windows_go_on_where_each_key_stopped() -> None:
         assert op.advance(t) == steady.advance(t)
     assert header_of(op.snapshot())["pickled"] == []
     assert op.windows[0].seen == 0  # type: ignore[attr-defined]  # it is a `Counting`
+
+
+class Once(sw.UserWindow):
+    """One instance begins with the first event; what is not needed any more is deleted."""
+
+    def __init__(self) -> None:
+        self.waiting = True
+
+    def on_event(self, time: int, event: Any) -> tuple[int, int]:
+        if not hasattr(self, "waiting"):
+            return 0, 0
+        del self.waiting
+        return 1, 0
+
+
+@pytest.mark.parametrize(
+    ("window", "refused"),
+    [(Counting(), "lacks its {'history'}"), (Once(), "")],
+    ids=["damaged", "deleted"],
+)
+def test_a_copy_of_a_window_lacks_only_what_it_has_deleted(
+    window: sw.UserWindow, refused: str
+) -> None:
+    op = operator(windows=[window])
+    op.process({"t": [1], "x": [1]})
+    op.advance(5)
+    sw.Operator.restore(op.snapshot()).process({"t": [7], "x": [1]})
+    header, body = taken_apart(op.snapshot())
+    (said,) = header["tracks"][0]["users"].values()
+    said["rows"] = json.loads(json.dumps(said["rows"]).replace('"history"', '"story"'))
+    damaged = put_together(header, bytes(body))
+    if refused:
+        with pytest.raises(SnapshotError, match=refused):
+            sw.Operator.restore(damaged)
+    else:
+        sw.Operator.restore(damaged).advance(8)
 
 
 def test_a_window_of_ones_own_that_cannot_be_pickled_is_named() -> None:

@@ -25,7 +25,7 @@ from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.product import Finish, Place
 from slicewise.columns import Column
 from slicewise.errors import AggregateError
-from slicewise.names import snake_case
+from slicewise.names import column_name, snake_case
 from slicewise.suggestions import check_names
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ class Aggregate:
         arity = self.arity
         if named:
             columns = self.__signature__.bind(*columns, **named).args
+        columns = tuple(column_name(self.name, column) for column in columns)
         if not all(isinstance(column, str) for column in columns):
             given = ", ".join(repr(column) for column in columns)
             raise AggregateError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.codegen.kernel import kernel, run
-from slicewise.columns import Column, without_views
+from slicewise.columns import Column, python_values, without_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -362,7 +362,7 @@ def _without(value: Any) -> Any:
 def _encode_objects(key: pa.Array) -> tuple[np.ndarray, int]:
     """Codes of values that only Python can compare."""
     known: dict[Any, int] = {}
-    codes = [known.setdefault(frozen(value), len(known)) for value in key.to_pylist()]
+    codes = [known.setdefault(frozen(value), len(known)) for value in python_values(key)]
     return np.array(codes, np.int64), max(len(known), 1)
 
 

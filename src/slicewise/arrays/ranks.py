@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.arrays.grouping import NAN, encode, frozen
+from slicewise.columns import python_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +40,7 @@ def ranks(keys: Sequence[pa.Array | pa.ChunkedArray]) -> np.ndarray:
         if isinstance(distinct, pa.ExtensionArray):
             distinct = distinct.storage  # such as the bytes of a UUID
         if pa.types.is_nested(distinct.type):
-            distinct = _places(distinct.to_pylist())
+            distinct = _places(python_values(distinct))
         columns[f"there{number}"] = distinct.is_valid()
         columns[f"value{number}"] = distinct
     by = [(name, "ascending") for name in columns]
@@ -65,4 +66,6 @@ def _sortable(value: Any) -> Any:
         return (1, tuple(map(_sortable, value)))
     if value is None:
         return (0,)
+    if isinstance(value, str):
+        value = value.encode()  # such bytes have the order of the texts, and may be no UTF-8
     return (2,) if value is NAN else (1, value)

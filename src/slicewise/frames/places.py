@@ -13,29 +13,27 @@ from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.product import Finish
 from slicewise.columns import Column
-from slicewise.frames.rounds import Rounds
 
 
 class Places:
-    """Where rows are in the order of their groups.
+    """Where rows are in the order of their groups; without groups they stay where they are.
 
     `usable` says which rows were grouped; it is `None` when all were.
     """
 
-    def __init__(self, groups: Groups | Rounds, usable: np.ndarray | None) -> None:
+    def __init__(self, groups: Groups | None, usable: np.ndarray | None) -> None:
         self.groups, self.usable = groups, usable
-        self.places = groups.places
+        self.places = known = None if groups is None else groups.places
         if usable is not None:
             # Rows that are nowhere read any result; it is null for them.
             self.places = np.zeros(len(usable), np.int64)
-            known = groups.places
             self.places[usable] = np.arange(np.count_nonzero(usable)) if known is None else known
 
     def ordered(self, column: Column) -> Column:
         """The column in the order of the groups."""
         if self.usable is not None:
             column = column.take(np.flatnonzero(self.usable))
-        return self.groups.ordered(column)
+        return column if self.groups is None else self.groups.ordered(column)
 
     def restored(self, found: Found, *, nan_is_null: bool = False) -> Column:
         """A result in the order of the groups as the rows came, in a column of its own.
@@ -78,22 +76,14 @@ class Found(NamedTuple):
 class Inputs:
     """What compiled aggregates read, and the way from their states to results.
 
-    `size` is the number of rows in order, and `present` says at which of them there is one.
+    `size` is the number of rows in order.
     """
 
-    def __init__(
-        self,
-        bounds: Sequence[Bound],
-        columns: Mapping[str, Column],
-        size: int,
-        present: np.ndarray | None = None,
-    ) -> None:
+    def __init__(self, bounds: Sequence[Bound], columns: Mapping[str, Column], size: int) -> None:
         self.kept = share(bounds)
         given = [read(component, columns, size) for component in self.kept]
         # Masks for all or for none, since each mixture would be compiled on its own.
-        whole = present
-        if whole is None and any(valid is not None for _, valid in given):
-            whole = np.ones(size, np.bool_)
+        whole = np.ones(size, np.bool_) if any(valid is not None for _, valid in given) else None
         self.algebras = [component.algebra for component in self.kept]
         self.arrays = [tuple(map(read_only, X)) for X, _ in given]
         masks = [whole if valid is None else valid for _, valid in given]

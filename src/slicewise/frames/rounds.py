@@ -1,79 +1,109 @@
-"""Rows that come in rounds: keys that share their times.
+"""Rolling aggregation of rows that come in rounds, many keys side by side.
 
-A round is all rows of one time. When rows come in the order of time and most keys have a row in
-most rounds, as in what is polled or in a table of daily prices, the rows are a table of rounds by
-keys as they came, or nearly so.
+A round is a row of each key, always in the same order of keys, all of one time: what is polled, or
+a table of daily prices. All windows of a round begin with the same round, so the sweep goes over
+the keys of a round at once: the compiler does several keys with one instruction, no step waits for
+the one before it, and no row moves.
+
+Needs:   associative, compiled `combine`; event order is kept. Nothing is ever subtracted.
+Cost:    at most 3 combines per round, key, span and component, whatever the span.
+Memory:  states of the longest window of some keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slicewise import tuning
-from slicewise.arrays.grouping import index_type, put, read_only, room
+from slicewise.aggregates.base import Bound
+from slicewise.arrays.grouping import Groups, read_only
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
+from slicewise.codegen.product import ROUNDS, by_tiles
 from slicewise.columns import Column
+from slicewise.frames.bounds import Bounds
+from slicewise.frames.places import Found, Inputs, Results
+from slicewise.mergers.boundary import sweep_round
+
+# Keys that a few instructions do at once: only the last part of a round is not whole.
+WIDTH = 16
 
 
-@dataclass(frozen=True, eq=False)
-class Rounds:
-    """Rows as a table of rounds by keys: key `k` in round `r` is at place `r * keys + k`.
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The windows of a span: the first round of each, and the boundary that it meets.
 
-    `times` has one time for each round. `places` says where each row of the input is; it is `None`
-    when no row moves. `present` says which places have a row; it is `None` when all have one.
+    A base is the first round that has a suffix at that boundary; `longest` is the most rounds that
+    have one.
     """
 
-    times: np.ndarray
-    keys: int
-    places: np.ndarray | None = None
-    present: np.ndarray | None = None
-
-    @property
-    def size(self) -> int:
-        return len(self.times) * self.keys
-
-    def ordered(self, column: Column) -> Column:
-        """The column with each row at its place; null where there is none."""
-        if self.places is None:
-            return column
-        values = room(self.size, column.values.dtype)
-        if values.dtype == object:
-            values[self.places] = column.values
-        else:
-            put.specialise(NOTHING)(read_only(column.values), self.places, values)
-        valid = self.present
-        if column.valid is not None:
-            valid = np.zeros(self.size, np.bool_)
-            valid[self.places] = column.valid
-        return Column(values, valid, column.type)
+    firsts: np.ndarray
+    boundaries: np.ndarray
+    bases: np.ndarray
+    longest: int
 
 
-def rounds_of(
-    codes: np.ndarray | None, keys: int, times: np.ndarray, *, full: float
-) -> Rounds | None:
-    """The rounds of the rows, or `None` when they do not come in rounds.
+def in_rounds(
+    bounds: Sequence[Bound],
+    spans: Sequence[tuple[int, bool]],
+    codes: np.ndarray | None,
+    keys: int,
+    times: np.ndarray,
+) -> list[Turns] | None:
+    """The windows of each span, a length that may be in rows, over rows that come in rounds.
 
-    They do when times never fall, no key has two rows of one time, and of all pairs of a time and a
-    key at least the part `full` has a row. The first row that breaks this ends the search.
+    `None` where keys are done one after the other: where rows do not come in rounds, an aggregate
+    has no compiled way to its result, or so many rounds have a suffix that few keys could be done
+    side by side.
     """
     limits = tuning.active()
     if codes is None or keys < limits.rounds_keys or len(codes) < max(keys, limits.rounds_rows):
         return None
-    codes, times = read_only(codes), read_only(times)
-    if is_table.specialise(NOTHING)(codes, times, keys):
-        return Rounds(times[::keys].copy(), keys)
-    most = int(len(codes) / full) // keys
-    present, moments = np.zeros(most * keys, np.bool_), np.empty(most, np.int64)
-    places = room(len(codes), index_type(present))
-    count = put_in_rounds.specialise(NOTHING)(codes, times, keys, places, moments, present)
-    if not count:
+    if any(bound.finish is None for bound in bounds):
         return None
-    whole = count * keys == len(codes)
-    return Rounds(moments[:count], keys, places, None if whole else present[: count * keys])
+    if not is_table.specialise(NOTHING)(read_only(codes), read_only(times), keys):
+        return None
+    turns = [_turns(times[::keys].copy(), length, by_rows=by_rows) for length, by_rows in spans]
+    longest = max(one.longest for one in turns)
+    return turns if longest * limits.rounds_keys <= limits.rounds_states else None
+
+
+def _turns(times: np.ndarray, length: int, *, by_rows: bool) -> Turns:
+    count = len(times)
+    windows = Bounds(Groups(times, np.array([0, count]), ties=False))
+    (block,) = windows.blocks(length, count, by_rows=by_rows)
+    boundaries, bases = np.empty(count, np.int64), np.empty(count, np.int64)
+    longest = find_boundaries.specialise(NOTHING)(block.firsts, boundaries, bases)
+    return Turns(block.firsts, boundaries, bases, longest)
+
+
+def roll_in_rounds(
+    bounds: Sequence[Bound], columns: Mapping[str, Column], spans: Sequence[Turns], keys: int
+) -> list[list[Found]]:
+    """A column per aggregate for each span, rows as they came."""
+    inputs = Inputs(bounds, columns, keys * len(spans[0].firsts))
+    tiles = by_tiles(sweep_round, inputs.algebras, inputs.wanted, ROUNDS)
+    return [_roll(inputs, tiles, turns, keys) for turns in spans]
+
+
+def _roll(inputs: Inputs, tiles: Any, turns: Turns, keys: int) -> list[Found]:
+    limits, rows = tuning.active(), keys * len(turns.firsts)
+    most = min(limits.side_by_side, limits.rounds_states // max(turns.longest, 1))
+    parts = -(-keys // most)  # of about the same size
+    size = -(-keys // (parts * WIDTH)) * WIDTH
+    results = Results(inputs.finishes, rows)
+    suffixes, kept, states = (
+        tuple(array for algebra in inputs.algebras for array in algebra.new(room))
+        for room in (turns.longest * size, size, size)
+    )
+    windows = (turns.firsts, turns.boundaries, turns.bases)
+    out = results.part(slice(0, rows))
+    tiles(inputs.X, inputs.valid, windows, keys, size, (suffixes, kept), states, out)
+    return results.found()
 
 
 @kernel
@@ -94,26 +124,12 @@ def is_table(codes: Any, times: Any, keys: int) -> bool:
 
 
 @kernel
-def put_in_rounds(
-    codes: Any, times: Any, keys: int, places: Any, moments: Any, present: Any
-) -> int:
-    """Give each row its place, and each round its time; returns how many rounds there are.
-
-    None, if times fall, if a place is taken, or if there are more places without a row than
-    `present` has room for.
-    """
-    r, begin, time = 0, 0, times[0]
-    moments[0] = time
-    for i in range(len(codes)):
-        if times[i] != time:
-            r, begin = r + 1, begin + keys
-            if times[i] < time or begin - i > len(present) - len(codes):
-                return 0
-            time = times[i]
-            moments[r] = time
-        place = begin + codes[i]
-        if present[np.uint64(place)]:
-            return 0
-        present[np.uint64(place)] = True
-        places[i] = place
-    return r + 1
+def find_boundaries(firsts: Any, boundaries: Any, bases: Any) -> int:
+    """The boundary and the base of each round; returns how many rounds have a suffix at most."""
+    boundary, base, longest = 0, 0, 0
+    for r in range(len(firsts)):
+        if firsts[r] > boundary:
+            boundary, base = r, firsts[r]
+            longest = max(longest, boundary - base)
+        boundaries[r], bases[r] = boundary, base
+    return longest

@@ -6,7 +6,7 @@ the next, so one sweep of boundary aggregation does them all (`sweep_rows` of `m
 
 Each component has a loop of its own. Those that are compiled take turns, a tile of rows at a time,
 and their states become results while they are in the processor's cache. Rows that come in rounds
-stay where they are: `round_sweep`.
+stay where they are: `rounds`.
 
 Needs:   associative `combine`; event order is kept. Nothing is ever subtracted.
 Cost:    at most 3 combines per row, span and component, whatever the span.
@@ -38,7 +38,7 @@ from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.frames.bounds import Block, Bounds
 from slicewise.frames.places import Found, Inputs, Places, Results
-from slicewise.frames.round_sweep import in_rounds, roll_in_rounds
+from slicewise.frames.rounds import in_rounds, roll_in_rounds
 from slicewise.mergers.boundary import sweep_rows
 from slicewise.spans import Rows, Span, Units
 from slicewise.times import Times
@@ -73,13 +73,11 @@ def rolling_columns(
     ways = [(length, isinstance(s, Rows)) for s, length in zip(spans, lengths, strict=True)]
     used = dict.fromkeys(name for agg in aggs for name in agg.columns)
 
-    side_by_side = in_rounds(bounds, ways, codes, count, values)
-    if side_by_side is not None:
+    turns = in_rounds(bounds, ways, codes, count, values) if usable is None else None
+    if turns is not None:
         tuning.took("rounds")
-        rounds, turns = side_by_side
-        places = Places(rounds, usable)
-        columns = {name: places.ordered(columns[name]) for name in used}
-        found = roll_in_rounds(bounds, rounds, columns, turns)
+        places = Places(None, None)
+        found = roll_in_rounds(bounds, columns, turns, count)
     else:
         groups = group(codes, count, values)
         places = Places(groups, usable)

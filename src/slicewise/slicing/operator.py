@@ -96,7 +96,8 @@ class Operator:
             partials=partials,
             clock=clock,
         )
-        self.aggs, self.time, self.by, self.order = settings.aggs, time, settings.by, settings.order
+        self.aggs, self.time = settings.aggs, settings.time
+        self.by, self.order = settings.by, settings.order
         self.emit, self.ordered, self.unit = emit, ordered, unit
         self.lateness, self.merger = settings.lateness, merger
         self.store, self.partials = store, partials
@@ -124,8 +125,8 @@ class Operator:
 
         parts = self.parts
         window = parts.windows.counted(window)
-        parts.ingest.check_window(window)
         since = known_from(parts.slices, window)
+        parts.ingest.check_window(window, since)
         self._guard.begin()
         if since != BEGINNING and not window.traits.needs_rows:
             make_room(parts.slices, window)

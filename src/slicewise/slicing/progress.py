@@ -44,9 +44,10 @@ class Progress:
     """The points of time that an operator has reached.
 
     `watermark` is the greatest one given, `answered` the one up to which results were handed out:
-    it stays behind when an aggregate raises an error. `newest` is the time of the newest event that
-    counts. Nothing below `floor` is accepted, whatever the lateness. `events` counts all that were
-    given: the number of an event is how many came before it.
+    it stays behind when an aggregate raises an error. `oldest` and `newest` are the least and the
+    greatest time of the events that count. Nothing below `floor` is accepted, whatever the
+    lateness. `events` counts all that were given: the number of an event is how many came before
+    it.
     """
 
     version = 1
@@ -55,6 +56,7 @@ class Progress:
         self.lateness = lateness
         self.watermark = BEGINNING
         self.answered = BEGINNING
+        self.oldest = INFINITY
         self.newest = BEGINNING
         self.floor = BEGINNING
         self.events = 0
@@ -86,6 +88,7 @@ class Progress:
             "counters": {"watermark": self.watermark, "_newest": self.newest},
             "floor": self.floor,
             "answered": self.answered,
+            "oldest": self.oldest,
         }
 
     def load(self, header: dict[str, Any]) -> None:
@@ -94,6 +97,7 @@ class Progress:
         self.newest = header["counters"]["_newest"]
         self.floor = header["floor"]
         self.answered = header.get("answered", self.watermark)
+        self.oldest = header.get("oldest", INFINITY)  # older ones do not say it
         self.events = header["stats"]["events"]
         if header["lateness"] != self.lateness:
             now, self.lateness = self.lateness, header["lateness"]

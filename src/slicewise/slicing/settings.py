@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from slicewise.aggregates.base import Aggregate, type_of_nulls
+from slicewise.arguments import checked_aggregates
 from slicewise.errors import (
     AggregateError,
     CapabilityError,
@@ -19,9 +20,9 @@ from slicewise.errors import (
     WindowError,
 )
 from slicewise.mergers.base import FlatMerger
+from slicewise.names import column_name, column_names
 from slicewise.slicing.edges.partials import TECHNIQUES, Technique
 from slicewise.slicing.families.family import WindowEntry
-from slicewise.slicing.ingest.events import names
 from slicewise.spans import Duration
 from slicewise.suggestions import meant
 from slicewise.times import Measure, as_length, check_unit
@@ -79,9 +80,10 @@ class Settings:
         **plain: Any,
     ) -> Settings:
         """The settings of an operator with these arguments; refuses those that make no sense."""
-        defined = [aggs] if isinstance(aggs, Aggregate) else list(aggs)
+        keys, decides = column_names("by", by), column_names("order", order)
+        defined, time = checked_aggregates("Operator", aggs), column_name("time", time)
         unit = plain["unit"]
-        if plain["ordered"] and names(order):
+        if plain["ordered"] and decides:
             raise CapabilityError(
                 "`ordered=True` promises that events come in their order, those of equal time too, "
                 f"so there is nothing for `order` to decide; given: order={order!r}. Leave one of "
@@ -96,16 +98,16 @@ class Settings:
         said = as_length("lateness", lateness)
         length = Measure(time, unit=unit).length("`lateness`", said)
         check_emit(plain["emit"])
-        check_results(defined, names(by))
+        check_results(defined, keys)
         check_merging(merger, plain["store"], plain["partials"])
         return Settings(
             aggs=defined,
             time=time,
-            by=names(by),
-            by_one=isinstance(by, str),
+            by=keys,
+            by_one=by is not None and not isinstance(by, list | tuple),
             lateness=length,
             lateness_unit=DURATIONS if isinstance(said, Duration) and unit is None else None,
-            order=names(order),
+            order=decides,
             merger=merger,
             merger_type=None if merger is None else merger_of(merger, defined),
             clock=wall_clock if time is None and clock is None else clock,
@@ -181,14 +183,11 @@ def check_emit(emit: str) -> None:
 
 def check_results(aggs: Sequence[Aggregate], by: Sequence[str]) -> None:
     """Refuse aggregates and key columns that no table of results could be made of."""
-    if not aggs or not all(isinstance(a, Aggregate) for a in aggs):
-        raise AggregateError(f"`aggs` takes aggregates such as `sw.agg.sum('x')`; given: {aggs!r}.")
     for name in by:
-        if name in RESULT_COLUMNS or by.count(name) > 1:
+        if name in RESULT_COLUMNS:
             shown = ", ".join(map(repr, RESULT_COLUMNS))
             raise ColumnError(
-                f"`by` names each key column once, and results have columns {shown}; `by` has "
-                f"{name!r}. Rename that column first."
+                f"Results have columns {shown}; `by` has {name!r} too. Rename that column first."
             )
     taken: set[str] = {*by, *RESULT_COLUMNS}
     for aggregate in aggs:
@@ -198,11 +197,6 @@ def check_results(aggs: Sequence[Aggregate], by: Sequence[str]) -> None:
                 "Give the aggregate another one with `.alias(name)`."
             )
         taken.add(aggregate.output)
-        if not aggregate.columns and aggregate.name != "count":
-            raise AggregateError(
-                f"`{aggregate.name}` needs the name of its column here, such as "
-                f"`sw.agg.{aggregate.name}('x')`."
-            )
 
 
 def check_window(window: Window, taken: Container[str], settings: Settings) -> None:

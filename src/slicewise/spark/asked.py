@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates import components as parts
 from slicewise.aggregates.base import Aggregate, Bound
+from slicewise.arguments import check_outputs, checked_aggregates, listed
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.frames.trailing import length_of
-from slicewise.slicing.ingest.events import names as names_of
+from slicewise.names import column_name, column_names
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.settings import Settings, check_measured
 from slicewise.slicing.window_set import WindowSet
@@ -34,7 +35,6 @@ from slicewise.spark.frames import (
 from slicewise.spark.options import StreamOptions
 from slicewise.spark.query import Query, result_types
 from slicewise.times import Times, times_of
-from slicewise.verbs import check_outputs, checked_aggregates, listed
 
 if TYPE_CHECKING:
     from typing import Self
@@ -94,7 +94,7 @@ class AskedWindows:
         needed = [*keys, time, *(c for a in chosen for c in a.columns)]
         needed += [column for columns in read for column in columns or ()]
         frame = Frame(given)
-        decides = names_of(order)
+        decides = column_names("order", order)
         checked(frame, decides)
         depends = any(window.traits.needs_rows for window in defined)
         depends |= not all(agg.commutative for agg in chosen)
@@ -169,10 +169,10 @@ class AskedSpans:
         chosen = checked_aggregates("rolling", aggs)
         if not spans:
             raise SpanError("`rolling` needs at least one span in `over`; given: none.")
-        keys = names_of(by)
+        keys, time = column_names("by", by), column_name("time", time)
         used = [column for agg in chosen for column in agg.columns]
         frame = Frame(given)
-        decides = names_of(order)
+        decides = column_names("order", order)
         checked(frame, [*keys, time, *used, *decides])
         check_time(frame, time)
         check_keys(frame, keys)

@@ -6,15 +6,15 @@ too, such as those of Databricks Connect.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from slicewise.errors import CapabilityError
+from slicewise.errors import CapabilityError, MissingDependencyError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 OLDEST = 4
@@ -24,6 +24,16 @@ STATE_PARTITIONS = (
     "spark.sql.streaming.internal.stateStore.partitions",
     "spark.sql.shuffle.partitions",
 )
+
+
+def check_installed(verb: str) -> None:
+    """Refuse a call that needs Spark where PySpark is not installed."""
+    try:
+        import pyspark.sql  # noqa: F401 - only whether it is there matters
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"`{verb}` needs PySpark: pip install 'slicewise[spark]'."
+        ) from error
 
 
 def check_spark(session: Any) -> None:
@@ -77,6 +87,32 @@ def _in_utc() -> dict[str, Any]:
 
     known = signature(to_arrow_type).parameters
     return {"timezone": "UTC"} if "timezone" in known else {"timestamp_utc": True}
+
+
+def appended(rows: DataFrame) -> DataFrame:
+    """The rows of a stream, which refuse to be written in another output mode than append.
+
+    Spark would say so of an operator that nobody has written.
+    """
+    kind = type(rows)
+
+    def output_mode(writer: Any, mode: Any) -> Any:
+        if str(mode).lower() != "append":
+            raise CapabilityError(
+                f"Rows of `sw.windowed` and `sw.rolling` on a stream are written in append mode; "
+                f"given: outputMode({mode!r}). Leave it out. A result that changes comes as a row "
+                "with a higher `revision`, of which `sw.upsert` and `sw.fold` keep the last; "
+                'for results before their windows close there is `emit="on_update"`.'
+            )
+        return writer
+
+    def write_stream(self: Any) -> Any:
+        writer = kind.writeStream.fget(self)  # type: ignore[attr-defined]  # it is a property
+        writer.outputMode = partial(output_mode, writer)
+        return writer
+
+    rows.__class__ = type(kind.__name__, (kind,), {"writeStream": property(write_stream)})
+    return rows
 
 
 def to_arrow_type(kind: DataType) -> pa.DataType:

@@ -16,12 +16,22 @@ from slicewise.spark.batch.windowed import Windowed
 from slicewise.spark.options import StreamOptions
 
 
-def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any, unit: Any) -> str:
+def explain_windowed(
+    frame: Any,
+    *,
+    by: Any,
+    time: str,
+    windows: Any,
+    aggs: Any,
+    order: Any,
+    unit: Any,
+    options: StreamOptions,
+) -> str:
     """How `sw.windowed` runs."""
     streamed = frame.isStreaming
-    options = StreamOptions() if streamed else BOUNDED
-    taken = definitions(by, time, windows, aggs, unit, options)
-    made = Windowed.of(frame, taken)
+    taken = definitions(by, time, windows, aggs, unit, options if streamed else BOUNDED)
+    made = Windowed.of(frame, taken, order)
+    options.checked(made.query.measure)
     if streamed:
         kept, merging = explain_plan(plan(taken.entries, taken.settings), taken.settings)
         lines = [*_streamed(made.query.by, made.columns), *kept, merging]
@@ -31,9 +41,20 @@ def explain_windowed(frame: Any, *, by: Any, time: str, windows: Any, aggs: Any,
     return _shown(lines, made.bounds)
 
 
-def explain_rolling(frame: Any, *, by: Any, time: str, over: Any, aggs: Any, unit: Any) -> str:
+def explain_rolling(
+    frame: Any,
+    *,
+    by: Any,
+    time: str,
+    over: Any,
+    aggs: Any,
+    order: Any,
+    unit: Any,
+    options: StreamOptions,
+) -> str:
     """How `sw.rolling` runs."""
-    made = Rolling.of(frame, by, time, over, aggs, unit=unit)
+    made = Rolling.of(frame, by, time, over, aggs, order, unit)
+    options.checked(made.query.measure)
     if frame.isStreaming:
         kept = (
             f"A bucket keeps the rows above the watermark, and of those below it what aggregates "
@@ -49,8 +70,8 @@ def explain_rolling(frame: Any, *, by: Any, time: str, over: Any, aggs: Any, uni
             lines.append("Keys are not cut into ranges of time: a span of rows may reach anywhere.")
     else:
         lines.append(
-            f"Spark cuts {keys} into ranges of {_length(made.range, time, made)}, each with the "
-            f"{_length(made.reach, time, made)} before it, so a single key uses all cores; rows "
+            f"Spark cuts {keys} into ranges of {_length(made.range, made)}, each with the "
+            f"{_length(made.reach, made)} before it, so a single key uses all cores; rows "
             "are sorted by time within their range."
         )
     lines.append(
@@ -144,7 +165,5 @@ def _keys(by: Sequence[str]) -> str:
     return f"each key ({', '.join(by)})" if by else "the one key"
 
 
-def _length(length: int, time: str, made: Rolling) -> str:
-    import pyarrow as pa
-
-    return canonical(length) if pa.types.is_temporal(made.query.types[time]) else str(length)
+def _length(length: int, made: Rolling) -> str:
+    return canonical(length) if made.query.measure.moments else str(length)

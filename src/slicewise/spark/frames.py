@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slicewise import tuning
+from slicewise.arguments import check_columns
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.limits import EVER, REACH
 from slicewise.slicing.emit.output import position_type
@@ -13,7 +14,6 @@ from slicewise.slicing.ingest.reach import Reach
 from slicewise.slicing.settings import POSITIONS, TIMES
 from slicewise.spans import MICROSECONDS
 from slicewise.spark import compat
-from slicewise.verbs import check_columns
 from slicewise.windows import Window
 
 if TYPE_CHECKING:

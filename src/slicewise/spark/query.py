@@ -133,16 +133,17 @@ def _tried(agg: Aggregate, types: Sequence[pa.DataType]) -> pa.DataType:
         events = values if agg.arity > 1 else [value[0] for value in values]
         kind = pa.array([agg.fold(events)]).type
     except Exception as error:
-        raise _unknown(agg) from error
+        raise _unknown(agg, f"{type(error).__name__}: {error}") from error
     if pa.types.is_null(kind):
-        raise _unknown(agg)
+        raise _unknown(agg, "its result is null")
     return kind
 
 
-def _unknown(agg: Aggregate) -> AggregateError:
+def _unknown(agg: Aggregate, why: str) -> AggregateError:
     return AggregateError(
         f"Spark must know the type of every result before it runs, and that of {agg.output!r} "
-        f"cannot be told. Say it in the class of the aggregate, such as `returns = pa.float64()`."
+        f"cannot be told: tried on made-up events, {why}. Correct that, or say the type in the "
+        "class of the aggregate, such as `returns = pa.float64()`."
     )
 
 

@@ -17,8 +17,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates.base import Aggregate
+from slicewise.arguments import listed
 from slicewise.errors import CapabilityError
-from slicewise.verbs import listed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from slicewise.columns import Column, plain_type
+from slicewise.columns import Column, array_of, plain_type
 from slicewise.errors import ColumnTypeError
+from slicewise.slicing.ingest.events import is_single
 
 
 class ArrowTable:
@@ -76,6 +77,12 @@ class DictTable:
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.data = data
+        single = [name for name, value in data.items() if is_single(value)]
+        if single:
+            raise ColumnTypeError(
+                "A table as a dict has a list or an array for each column; given: "
+                f"{data[single[0]]!r} for {single[0]!r}. Put it into a list."
+            )
         sizes = {name: len(values) for name, values in data.items()}
         if len(set(sizes.values())) > 1:
             given = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
@@ -86,19 +93,16 @@ class DictTable:
         return list(self.data)
 
     def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
-        values = self.data[name]
-        if isinstance(values, pa.Array | pa.ChunkedArray):
-            return values
-        return self.column(name).to_arrow()
+        given = self._given(name)
+        return Column.from_numpy(given).to_arrow() if isinstance(given, np.ndarray) else given
 
     def column(self, name: str) -> Column:
-        values = self.data[name]
-        if isinstance(values, pa.Array | pa.ChunkedArray):
-            return Column.from_arrow(values)
+        return Column.of(self._given(name))
+
+    def _given(self, name: str) -> Any:
+        """An array of Arrow, or one of numpy that holds numbers, of a column."""
         try:
-            if isinstance(values, np.ndarray):
-                return Column.from_numpy(values)
-            return Column.from_arrow(pa.array(values))
+            return array_of(self.data[name])
         except pa.ArrowException as error:
             raise ColumnTypeError(
                 f"The column {name!r} has values of mixed types: {error}"

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from slicewise.columns import Column
+from slicewise.columns import Column, array_of
 from slicewise.errors import ColumnTypeError
 from slicewise.limits import LEAST
 
@@ -40,7 +40,7 @@ class PandasTable:
 
     def arrow(self, name: str) -> pa.Array | pa.ChunkedArray:
         try:
-            return pa.array(self._series(name), from_pandas=True)
+            return array_of(self._series(name), from_pandas=True)
         except pa.ArrowException as error:
             raise ColumnTypeError(
                 f"The column {name!r} has values of mixed types: {error}"

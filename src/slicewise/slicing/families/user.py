@@ -20,7 +20,7 @@ from slicewise.errors import SnapshotError
 from slicewise.limits import INFINITY
 from slicewise.slicing.families.family import Family, Kept, WindowEntry
 from slicewise.slicing.families.instances import Instances
-from slicewise.slicing.state.checks import check_users
+from slicewise.slicing.state.checks import check_users, require
 from slicewise.slicing.state.plain import pack, unpack
 from slicewise.windows import UserWindow
 
@@ -99,8 +99,13 @@ class UserRows:
             for code, p in self.progress.items()
         ]
         ended = [(int(codes[code]), *rest) for code, *rest in self.ended]
+        deleted = {name for *_, state in rows for name in self._lacking(state)}
         try:
-            return {"rows": pack(rows, out), "ended": pack(ended, out)}
+            return {
+                "rows": pack(rows, out),
+                "ended": pack(ended, out),
+                "deleted": sorted(deleted),
+            }
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             raise SnapshotError(
                 f"A snapshot keeps what the window {self.window.name!r} has on `self`, and that "
@@ -116,14 +121,24 @@ class UserRows:
             rows, self.ended = source.unpickled(node)
         else:
             rows, self.ended = unpack(node["rows"], source), unpack(node["ended"], source)
+        # Snapshots that do not say what windows have deleted are from before that was looked at.
+        deleted = node.get("deleted") if isinstance(node, dict) else None
         for code, open_since, state in rows:
             window = self.window.fresh()
             if hasattr(window, "__setstate__"):
                 window.__setstate__(state)
             else:
+                lacking = self._lacking(state) if deleted is not None else set()
+                require(lacking <= {*(deleted or ())}, f"a window lacks its {lacking!r}")
                 window.__dict__.clear()
                 window.__dict__.update(state or {})
             self.progress[code] = Progress(window, deque(open_since))
+
+    def _lacking(self, state: Any) -> set[str]:
+        """The attributes of the window that what a copy keeps on itself does not have."""
+        if state is not None and not isinstance(state, dict):
+            return set()  # its class says by itself what it keeps
+        return vars(self.window).keys() - (state or {}).keys()
 
     def needed(self) -> tuple[np.ndarray, np.ndarray]:
         """The keys that have an instance open or not listed yet, and its first position."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.columns import Column, has_text, plain_type, without_views
+from slicewise.columns import (
+    Column,
+    array_of,
+    has_text,
+    plain_type,
+    readable,
+    unreadable,
+    without_views,
+)
 from slicewise.errors import ColumnError, ColumnTypeError
 from slicewise.spans import MICROSECONDS
 from slicewise.suggestions import meant
@@ -38,8 +46,13 @@ class Columns(Mapping[str, Column]):
                     f"There is no column {name!r} in the batch; it has: {known}."
                     f"{meant(name, self._raw)}"
                 )
-            self._made[name] = column_of(name, self._raw[name])
+            self._made[name] = column_of(name, self._given(name))
         return self._made[name]
+
+    def _given(self, name: str) -> Any:
+        """A column as it was given: an array of Arrow, or one of numpy that holds numbers."""
+        given = self._raw[name] = as_array(name, self._raw[name])
+        return given
 
     def arrow(self, name: str) -> pa.Array:
         """A column as Arrow array: keys are never turned into Python objects."""
@@ -75,25 +88,11 @@ class Columns(Mapping[str, Column]):
 
     def unreadable(self, name: str) -> np.ndarray | None:
         """Which rows have texts that are no UTF-8, which are null from here on; `None`: none."""
-        import pyarrow as pa
-
-        raw = self._raw.get(name)
-        if not isinstance(raw, pa.Array | pa.ChunkedArray) or not has_text(raw.type):
-            return None
-        try:
-            raw.validate(full=True)
-            return None
-        except pa.ArrowInvalid:
-            plain = without_views(raw)
-            if pa.types.is_dictionary(plain.type):
-                plain = plain.cast(plain.type.value_type)
-        rows = np.array([_is_unreadable(value) for value in plain], np.bool_)
-        kept = plain.filter(pa.array(~rows)).to_pylist()
-        values = np.empty(len(rows), object)
-        values[~rows] = np.fromiter(kept, object, len(kept))
-        valid = ~rows & plain.is_valid().to_numpy(zero_copy_only=False)
-        self._made[name] = Column(values, valid, plain.type)
-        return rows
+        given = self._given(name) if name in self._raw else None
+        bad = None if given is None or isinstance(given, np.ndarray) else unreadable(given)
+        if bad is not None:
+            self._made[name] = readable(given, bad)
+        return bad
 
     def table(self, rows: np.ndarray) -> pa.Table:
         """Some rows, with all their columns."""
@@ -104,7 +103,7 @@ class Columns(Mapping[str, Column]):
     def _taken(self, name: str, rows: np.ndarray) -> pa.Array | pa.ChunkedArray:
         import pyarrow as pa
 
-        raw = self._raw[name]
+        raw = self._given(name)
         if isinstance(raw, pa.Array | pa.ChunkedArray) and has_text(raw.type):
             # As it came: texts need not be read to be handed out.
             plain = without_views(raw).take(pa.array(rows))
@@ -118,23 +117,13 @@ def _is_dictionary(array: pa.Array | pa.ChunkedArray) -> bool:
     return bool(pa.types.is_dictionary(array.type))
 
 
-def _is_unreadable(value: pa.Scalar) -> bool:
-    """Return whether there is a text in a value that is no UTF-8."""
-    try:
-        value.as_py()
-    except UnicodeDecodeError:
-        return True
-    except (ValueError, OverflowError):
-        return False  # a time that Python does not know
-    return False
-
-
 def raw_columns(batch: Any) -> dict[str, Any]:
     """The columns of a batch by name: arrays of numpy or Arrow, or lists."""
     import pyarrow as pa
 
     if isinstance(batch, Mapping):
-        return dict(batch)
+        single = any(map(is_single, batch.values()))
+        return {name: [value] for name, value in batch.items()} if single else dict(batch)
     if isinstance(batch, pa.RecordBatch | pa.Table):
         check_unique(batch.column_names)
         return dict(zip(batch.column_names, batch.columns, strict=True))
@@ -146,6 +135,8 @@ def raw_columns(batch: Any) -> dict[str, Any]:
             raise ColumnTypeError(
                 f"A column holds values of one type: {'; '.join(map(str, error.args))}."
             ) from error
+        except UnicodeEncodeError:  # pandas has columns of texts that no UTF-8 can say
+            return {name: as_array(name, batch[name].to_numpy(object)) for name in batch.columns}
         names = [name for name in table.column_names if not name.startswith("__index_level_")]
         return {name: table[name] for name in names}
     if isinstance(batch, Iterable) and not isinstance(batch, str | bytes):
@@ -157,6 +148,15 @@ def raw_columns(batch: Any) -> dict[str, Any]:
         "A batch is a dict of columns, an Arrow, pandas or polars table, or rows as dicts; given: "
         f"{type(batch).__name__}."
     )
+
+
+def is_single(value: Any) -> bool:
+    """Return whether something in a dict is one value, not a column: then the dict is one event.
+
+    >>> is_single(5), is_single("a"), is_single(None), is_single([5])
+    (True, True, True, False)
+    """
+    return isinstance(value, str | bytes) or not hasattr(value, "__len__")
 
 
 def check_unique(names: Iterable[Any]) -> None:
@@ -172,16 +172,15 @@ def check_unique(names: Iterable[Any]) -> None:
 
 def column_of(name: str, values: Any) -> Column:
     """The column of an array or a list."""
+    return Column.of(as_array(name, values))
+
+
+def as_array(name: str, values: Any) -> Any:
+    """An array of Arrow, or one of numpy that holds numbers, of a column as it was given."""
     import pyarrow as pa
 
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return Column.from_arrow(values)
     try:
-        if isinstance(values, np.ndarray):
-            return Column.from_numpy(values)
-        if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
-            return Column.from_arrow(pa.chunked_array(values))
-        return Column.from_arrow(pa.array(values))
+        return array_of(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ColumnTypeError(
             f"A column holds values of one type; {name!r} does not: {error}."
@@ -236,10 +235,3 @@ def fitted(column: Column, kind: pa.DataType, name: str) -> Column:
             f"A column keeps its type; {name!r} was {kind} and is now {column.type}, and not every "
             f"value can be cast ({error}). Cast the column before it is given."
         ) from error
-
-
-def names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Column names as a tuple."""
-    if given is None:
-        return ()
-    return (given,) if isinstance(given, str) else tuple(given)

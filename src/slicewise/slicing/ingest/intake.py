@@ -77,6 +77,7 @@ class Ingest:
             if not len(chosen):
                 return None
             low, high = int(chosen.min()), int(chosen.max())
+        progress.oldest = min(progress.oldest, low)
         progress.newest = max(progress.newest, high)
         ordered = given.ordered and counted is None
         events = Batch(times, keys, columns, counted, marks, arrival, low, high, ordered=ordered)
@@ -89,18 +90,23 @@ class Ingest:
         self._times(columns)
         self._bind(columns)
 
-    def check_window(self, window: Window) -> None:
-        """Refuse a window whose lengths, or whose instances of events so far, cannot be said."""
-        kind, newest = self.schema.time, self.progress.newest
+    def check_window(self, window: Window, since: Any) -> None:
+        """Refuse a window whose lengths, or whose instances of events so far, cannot be said.
+
+        `since` is the least start of its instances that are reported.
+        """
+        kind, progress = self.schema.time, self.progress
         if kind is None:
             return
         if self.settings.time is not None:
             check_measured(Measure.of(self.settings.time, kind, self.settings.unit), [window])
-        if newest > BEGINNING and newest > window.times_within(*limits_of(kind))[1]:
+        first, last = window.times_within(*limits_of(kind))
+        early = since == BEGINNING and progress.oldest < first
+        if early or progress.newest > last:
             raise WindowError(
-                f"The bounds of {window.name!r} could not be said as {kind} for events "
-                "that were taken already, at the very end of what that can say. Give the window "
-                "when the operator is built: such events are bad then."
+                f"The bounds of {window.name!r} could not be said as {kind} for events that were "
+                f"taken already, at the very {'beginning' if early else 'end'} of what that can "
+                "say. Give the window when the operator is built: such events are bad then."
             )
 
     def _times(self, columns: Columns) -> Parsed:

@@ -56,7 +56,7 @@ def require(holds: Any, what: str) -> None:
 def check_header(header: dict[str, Any]) -> None:
     """Refuse settings and numbers that no operator has."""
     counters = header["counters"]
-    times = [header["floor"], header.get("answered", 0)]
+    times = [header["floor"], header.get("answered", 0), header.get("oldest", 0)]
     times += [value for name, value in counters.items() if name != "_next_number"]
     require(all(is_whole(t, BEGINNING, INFINITY) for t in times), f"its times are {times!r}")
     many = counters["_next_number"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.arrays.grouping import encode
-from slicewise.columns import Column
+from slicewise.columns import Column, columns_of
 from slicewise.frames.trailing import rolling_columns
 from slicewise.spans import Rows, Span
 from slicewise.spark.blame import blaming
@@ -188,9 +188,9 @@ class SortedRows:
         import pyarrow as pa
 
         aggs = self.task.query.aggs
-        columns = {n: Column.from_arrow(self.table.column(n)) for a in aggs for n in a.columns}
+        columns, bad = columns_of(self.table, [name for agg in aggs for name in agg.columns])
         keys = [pa.array(self.codes)]
-        return rolling_columns(keys, self.times, columns, self.task.spans, aggs)
+        return rolling_columns(keys, self.times.without(bad), columns, self.task.spans, aggs)
 
     @cached_property
     def _newest(self) -> tuple[np.ndarray, np.ndarray]:

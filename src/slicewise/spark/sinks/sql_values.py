@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from slicewise.columns import python_values
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -52,13 +54,8 @@ def plain_values(column: pa.ChunkedArray) -> list[Any]:
         column = column.cast(pa.timestamp("us", kind.tz and "UTC"))
     elif pa.types.is_duration(kind):
         column = column.cast(pa.duration("us")).cast(pa.int64())
-    try:
-        values: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:
-        # Spark lets any bytes be a text; databases do not.
-        texts = column.cast(pa.large_binary()).to_pylist()
-        return [None if text is None else text.decode("utf-8", "replace") for text in texts]
-    return values
+    # Spark lets any bytes be a text; databases do not.
+    return python_values(column, lambda text: text.decode("utf-8", "replace"))
 
 
 def digests(identity: Sequence[list[Any]]) -> Iterator[str]:

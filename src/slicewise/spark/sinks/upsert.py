@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from slicewise.errors import TargetError
+from slicewise.names import column_names
 from slicewise.spark.sinks.postgres_address import SCHEMES
+from slicewise.suggestions import taking_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +32,7 @@ class Upsert(Protocol):
         """The current answer as a DataFrame."""
 
 
+@taking_names
 def upsert(
     target: str | Path, *, table: str | None = None, by: str | Sequence[str] | None = None
 ) -> Upsert:
@@ -49,7 +52,7 @@ def upsert(
     >>> keep  # stream.writeStream.foreachBatch(keep).start()
     upsert('sqlite:///answers.db', table='windows')
     """
-    keys = (by,) if isinstance(by, str) else None if by is None else tuple(by)
+    keys = None if by is None else column_names("by", by)
     text = str(target)
     found = SCHEME.fullmatch(text)
     scheme = found["scheme"].lower() if found else "file"

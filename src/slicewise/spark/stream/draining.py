@@ -20,11 +20,12 @@ from slicewise.slicing.state.describe import (
     window_of,
 )
 from slicewise.slicing.state.resume import counted_in
-from slicewise.spark.compat import check_spark
+from slicewise.spark.compat import check_installed, check_spark
 from slicewise.spark.frames import arrow_schema, conformed
 from slicewise.spark.sending import map_in_arrow
 from slicewise.spark.stream.keeping import FORMAT
 from slicewise.spark.stream.stream import LATE, OBSERVED
+from slicewise.suggestions import taking_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +38,7 @@ DESCRIBED = "about string, windows string, aggs string, pickled string"
 NOTHING: dict[str, Any] = {"aggs": [], "pickled": []}
 
 
+@taking_names
 def drain(
     checkpoint: Any,
     *,
@@ -62,6 +64,7 @@ def drain(
     session reads it unless another is given. The query may have other stateful operators beside; of
     several streams of Slicewise `metrics` names one.
     """
+    check_installed("sw.drain")
     from pyspark.sql.types import StructType
 
     session = spark or _session()

@@ -15,7 +15,7 @@ import numpy as np
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.grouping import encode
-from slicewise.columns import Column
+from slicewise.columns import Column, unreadable
 from slicewise.errors import SnapshotError
 from slicewise.frames.trailing import rolling_columns
 from slicewise.limits import BEGINNING
@@ -85,7 +85,10 @@ class KeepTrailing(Keeper):
         self.query.bounds()
         kept.watermark = header["watermark"]
         before, waiting = (
-            table_of(source.get_bytes(header[name])) for name in ("before", "waiting")
+            table_of(
+                source.get_bytes(header[name]), any_text=True
+            )  # what passes through may be any
+            for name in ("before", "waiting")
         )
         missing = set(self.reads) - set(before.column_names)
         if missing:
@@ -145,6 +148,9 @@ class TrailingKept(Kept):
 
         events = self.keeper.query.read(events)
         times, usable = self._times(events)
+        for name in {name for agg in self.keeper.query.aggs for name in agg.columns}:
+            bad = unreadable(events.column(name))
+            usable = usable if bad is None else usable & ~bad
         late = usable & (times < self.watermark)
         if late.any():
             self.late.append(events.filter(pa.array(late)))
@@ -304,7 +310,7 @@ def restored(blob: bytes, schema: pa.Schema, about: dict[str, Any], aggs: Any) -
     found = chosen(
         "aggs", header["aggs"], aggs, aggregate_described, aggregate_of, lambda agg: agg.output
     )
-    waiting = table_of(source.get_bytes(header["waiting"]))
+    waiting = table_of(source.get_bytes(header["waiting"]), any_text=True)
     types = {field.name: field.type for field in waiting.schema}
     order = header.get("order", ())
     query = Query.of((), found, about["time"], about["by"], types, order, about.get("unit"))

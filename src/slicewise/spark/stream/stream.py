@@ -121,7 +121,7 @@ class Stream:
         unpack = Unpack(arrow_schema(out), arrow_schema(self.rows), self._events(), self.by)
         made = self._observed(kept, totals).select("kind", "made")
         rows = map_in_arrow(made, unpack, out)
-        return rows.toDF(*self.names, *([LATE] if keep_late else []))
+        return compat.appended(rows.toDF(*self.names, *([LATE] if keep_late else [])))
 
     def _observed(self, kept: DataFrame, totals: Sequence[Column]) -> DataFrame:
         """The rows that buckets hand on, with their metrics reported under the stream's name."""
