@@ -43,10 +43,10 @@ class Operator:
     `order`, if there are any (null is the least, NaN the greatest), and then by arrival.
     Lengths are durations such as `"1m"` over timestamps, and plain numbers over plain numbers;
     `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what the numbers of the time column mean, so that
-    durations can be taken there too. `merger` names an algorithm of
-    `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's; `store` says whether
-    slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`), and
-    `partials` where periodic windows cut them; `op.plan` has what was chosen.
+    durations can be taken there too. `merger` names an algorithm of `sw.mergers.CATALOGUE` for the
+    merging of slices in place of the planner's, and is kept between watermarks; `store` says
+    whether slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`),
+    and `partials` where periodic windows cut them; `op.plan` has what was chosen.
     `op.late` has the newest `max_late` of the events that were refused (`None`: all of them).
 
     Threads may share an operator: its calls wait for each other. A call that was cut short in the

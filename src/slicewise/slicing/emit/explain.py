@@ -125,8 +125,15 @@ def _aggregates(schema: Schema) -> list[str]:
 def _merging(plan: Plan) -> str:
     if plan.store == "eager":
         return "Merging: eager, by a tree over the slices of each key (flatfat)."
-    name = plan.settings.merger or "boundary aggregation (sba)"
-    return f"Merging: lazy, when a window closes, by {name}."
+    settings = plan.settings
+    if settings.merger_type is None:
+        return "Merging: lazy, when a window closes, by boundary aggregation (sba)."
+    shares = settings.merger_type.properties.suffixes
+    each = "one for all windows of a key" if shares else "one for each window of a key"
+    return (
+        f"Merging: lazy, when a window closes, by {settings.merger}, which is kept between "
+        f"watermarks: {each}. A late event lets it begin anew."
+    )
 
 
 def _costs(slices: SliceManager) -> list[str]:

@@ -323,8 +323,8 @@ class SliceGroup(ABC):
 
     def fuse(self, point: int, highs: np.ndarray, low: int) -> None:
         """Make one of slices that only ends of windows part, all of them complete at `point`."""
-        if self.begins is None or point >= INFINITY:
-            return
+        if self.begins is None or point >= INFINITY or self.store.merger is not None:
+            return  # mergers know slices as they were
         if self.runs.keys > tuning.active().fuse_keys and self.runs.live < self.evict_at:
             return
         touched = self.store.touched()

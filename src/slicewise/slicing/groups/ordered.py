@@ -85,7 +85,7 @@ class OrderedGroup(SliceGroup):
     def add_in_order(self, grouped: Grouped) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)
         seen = self.rows_ever()
-        if self.bare and batch.single and self.store.tree is None:
+        if self.bare and batch.single and self.store.touched() is None:
             # Nobody has to know the position of each row.
             low = int(seen[0])
             seen[0] = low + len(batch)
