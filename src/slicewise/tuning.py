@@ -29,7 +29,6 @@ FastPath = Literal[
     "bands closed",  # instances came from slices by time
     "rounds",  # `rolling` went from round to round, keys side by side
     "series",  # results travelled to Spark in series
-    "slide_together",  # `slide` made suffixes together with prefixes
     "two threads",  # `slide` shared its work with a second thread
     "text table",  # keys were looked up in a table of texts
 ]
@@ -120,9 +119,6 @@ class Tuning:
     # Windows of `slide` of at most so many items are recalculated: below 5 items that is as fast
     # as boundaries (measured), and it needs no more combines.
     recalculated: int = 4
-    # Suffixes of `slide` are made together with prefixes for windows of so many items: the loop
-    # takes a sixth less time at 64 items and half of it at most, and up to twice as long at six.
-    together: int = 64
     # Numbers in the states of a block of `slide`: they stay in cache, and calling Python costs
     # little; so many times as many when there is nothing to keep in cache.
     slide_block: int = 1 << 17
