@@ -34,7 +34,7 @@ class Tiered:
         self.compiled: Callable[..., Any] | None = None
 
     def prepared(self, work: float = 0) -> Callable[..., Any]:
-        """What to call for about `work` steps, if these are more than the places of its arrays."""
+        """A function to call for about `work` steps, if they are more than the places of its arrays."""
         if self._runs_plain(work):
             return self
         return self.compile()
