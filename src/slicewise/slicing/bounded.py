@@ -13,7 +13,7 @@ from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.ranks import ranks
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.operator import Operator
-from slicewise.slicing.settings import POSITIONS, TIMES
+from slicewise.slicing.settings import CHOSEN, POSITIONS, TIMES, Merging
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -29,10 +29,18 @@ def windowed_table(
     aggs: Sequence[Aggregate],
     order: Sequence[str] = (),
     unit: str | None = None,
+    merging: Merging = CHOSEN,
 ) -> tuple[pa.Table, int]:
     """The results of all window instances, in order, and how many rows were unusable."""
     op = Operator(
-        windows=windows, aggs=aggs, time=time, by=by, emit="final", order=order, unit=unit
+        windows=windows,
+        aggs=aggs,
+        time=time,
+        by=by,
+        emit="final",
+        order=order,
+        unit=unit,
+        **merging.arguments,
     )
     given = Columns(columns)
     piece = tuning.active().rows_taken
