@@ -147,7 +147,7 @@ class Settings:
         return self.emit == "on_update" or (self.emit == "on_close" and self.lateness > 0)
 
     @property
-    def settled(self) -> bool:
+    def append_only(self) -> bool:
         """Results are made of events that nothing can come before any more.
 
         Then events are put in order once, when the watermark passes them, and no result is revised.

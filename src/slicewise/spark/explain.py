@@ -37,7 +37,7 @@ def explain_windowed(
         made.check_merging()
     options.checked(made.query.measure)
     if streamed:
-        kept, how = explain_plan(plan(taken.entries, taken.settings), taken.settings)
+        kept, how = explain_plan(plan(taken.entries, taken.settings))
         lines = [*_streamed(made.query.by, made.columns), *kept, how]
         return _shown(lines, made.bounds)
     ways = {"native": _native, "combined": _combined, "sliced": _sliced, "ordered": _ordered}

@@ -110,11 +110,11 @@ class KeyMajorStore(SliceStore):
             "base": out.put(of_keys(runs.base + gone, live)),
             "start": out.put(start),
             # Near to each other, and so short as distances.
-            "stop": None if layout.rows else out.put(_apart(runs.stop[places], start)),
+            "stop": None if layout.single_rows else out.put(_apart(runs.stop[places], start)),
             "first": out.put(_apart(first, start)) if layout.times else None,
             "last": out.put(last - first) if layout.times else None,
             "rows": out.put(runs.rows[slots]),
-            "arrival": out.put(runs.arrival[slots]) if layout.rows else None,
+            "arrival": out.put(runs.arrival[slots]) if layout.single_rows else None,
             "store": self._dump_states(self.states, slots, out),
         }
 
@@ -154,7 +154,9 @@ class KeyMajorStore(SliceStore):
         runs.rows[:count] = exactly(source.get(node["rows"]), count, "slices")
         if node["arrival"] is not None:
             runs.arrival[:count] = exactly(source.get(node["arrival"]), count, "slices")
-        require((node["stop"] is None) == layout.rows, "rows and slices are taken for each other")
+        require(
+            (node["stop"] is None) == layout.single_rows, "rows and slices are taken for each other"
+        )
         check_slices(runs, count, keys, layout)
         if layout.times:
             require(node["first"] is not None, "slices have events at no time")
@@ -323,7 +325,7 @@ class KeyMajorStore(SliceStore):
     def _ask(
         self, tree: Tree, keys: np.ndarray, left: np.ndarray, right: np.ndarray
     ) -> list[States]:
-        first = tree.settle()
+        first = tree.fit()
         rows: States | None = None
         merged: list[States] = []
         for number, (component, states) in enumerate(
