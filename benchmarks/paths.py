@@ -88,11 +88,6 @@ def rolled() -> Run:
     return lambda: sw.rolling(table, by="k", time="t", over=over, aggs=aggs)
 
 
-def slid(aggregate: sw.Aggregate, length: int) -> Callable[[], Run]:
-    values = np.random.default_rng(4).random(4_000_000)
-    return lambda: lambda: sw.slide(values, aggregate, length)
-
-
 def moments() -> Any:
     from benchmarks.mergers import Merged
 
@@ -130,12 +125,6 @@ PATHS = (
         "`rolling`: 1000 sensors that are read each second",
         lambda: tuned(rounds_rows=NEVER),
         rolled,
-    ),
-    Path(
-        "one length, long (`sweep_together`)",
-        "`slide`: max of the last 1000",
-        lambda: tuned(together=NEVER),
-        slid(sw.agg.max(), 1000),
     ),
     Path(
         "two threads (`PBA` over arrays)",

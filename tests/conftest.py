@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from slicewise.errors import MissingDependencyError
+from slicewise.tuning import tuned
 
 CI = os.environ.get("CI", "").lower() in ("1", "true")
 
@@ -29,6 +30,22 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
 # Also for programs that start a Spark of their own: documents, examples, scripts.
 DAEMON = "--conf spark.python.daemon.module=slicewise.spark.daemon pyspark-shell"
 os.environ.setdefault("PYSPARK_SUBMIT_ARGS", DAEMON)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kernels",
+        choices=["compiled", "plain", "by work"],
+        default="compiled",
+        help="how kernels run: compiled, as plain Python, or as users have them, by their work",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Inputs of tests are small, yet most tests are for what large ones run: compiled kernels."""
+    with tuned(kernels=item.config.getoption("--kernels")):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -29,7 +29,6 @@ FastPath = Literal[
     "bands closed",  # instances came from slices by time
     "rounds",  # `rolling` went from round to round, keys side by side
     "series",  # results travelled to Spark in series
-    "slide_together",  # `slide` made suffixes together with prefixes
     "two threads",  # `slide` shared its work with a second thread
     "text table",  # keys were looked up in a table of texts
 ]
@@ -38,6 +37,13 @@ FastPath = Literal[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
     """Thresholds between ways; the defaults are what was measured to be best."""
+
+    # Kernels run as plain Python for calls with arrays of at most so many places, until they have
+    # taken so many seconds: to compile one takes longer (measured: 0.1 s, in which Python does
+    # 50,000 rows). Otherwise all of them run as plain Python, or all are compiled.
+    kernels: Literal["by work", "plain", "compiled"] = "by work"
+    plain_places: int = 1 << 15
+    plain_seconds: float = 0.05
 
     # Slices by time instead of by key: with at least so many keys, and so many events in a batch,
     # to which every so many keys add one (measured: the more keys, the fewer events it takes).
@@ -113,9 +119,6 @@ class Tuning:
     # Windows of `slide` of at most so many items are recalculated: below 5 items that is as fast
     # as boundaries (measured), and it needs no more combines.
     recalculated: int = 4
-    # Suffixes of `slide` are made together with prefixes for windows of so many items: the loop
-    # takes a sixth less time at 64 items and half of it at most, and up to twice as long at six.
-    together: int = 64
     # Numbers in the states of a block of `slide`: they stay in cache, and calling Python costs
     # little; so many times as many when there is nothing to keep in cache.
     slide_block: int = 1 << 17

@@ -13,9 +13,9 @@ from slicewise.arguments import (
     check_outputs,
     checked_aggregates,
     listed,
-    picked_from,
+    sources_of,
 )
-from slicewise.columns import read_columns
+from slicewise.columns import Source, read_columns
 from slicewise.errors import (
     BadRowsWarning,
     ColumnTypeError,
@@ -149,7 +149,7 @@ def rolling(
     if places is not None:
         back = np.argsort(places)
         results = [column.take(back) for column in results]
-    like = {f"{output}_{span}": c for output, c in picked_from(chosen).items() for span in spans}
+    like = {f"{output}_{span}": c for output, c in sources_of(chosen).items() for span in spans}
     made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), like)
     return made
 
@@ -237,6 +237,7 @@ def windowed(
             answered = bounded(data, **query)
         return answered
     from slicewise.slicing.bounded import windowed_table
+    from slicewise.slicing.settings import TIMES
     from slicewise.tables import table_of
 
     table = table_of(data)
@@ -272,7 +273,8 @@ def windowed(
             "error. Filter them out to say so.",
             BadRowsWarning,
         )
-    like = {key: key for key in keys} | picked_from(chosen)
+    like = {key: Source(key) for key in keys} | sources_of(chosen)
+    like |= dict.fromkeys(TIMES, Source(time, picked=False))
     made: Data = table.made(found, like)
     return made
 

@@ -120,8 +120,7 @@ def test_every_aggregate_over_floats_equals_its_fold(
     aggregate: Aggregate, events: list[float], length: int
 ) -> None:
     columns, rows = inputs(aggregate, events, pa.float64())
-    with tuned(together=5):  # the loop of long windows; that of short ones has the law above
-        found = sw.slide(columns, aggregate, length).to_pylist()
+    found = sw.slide(columns, aggregate, length).to_pylist()
     assert same(found, twin(rows, aggregate, length, 1))
 
 
@@ -129,12 +128,11 @@ awkward = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 
 
 
 @pytest.mark.parametrize("aggregate", [sw.agg.max(), sw.agg.min(), sw.agg.sum()], ids=repr)
-@given(events=st.lists(awkward, max_size=60), length=lengths, every=steps, long=st.booleans())
+@given(events=st.lists(awkward, max_size=60), length=lengths, every=steps)
 def test_nan_is_the_greatest_wherever_the_window_is(
-    aggregate: Aggregate, events: list[float], length: int, every: int, long: bool
+    aggregate: Aggregate, events: list[float], length: int, every: int
 ) -> None:
-    with tuned(together=2 if long else 64):
-        found = sw.slide(np.array(events), aggregate, length, every).tolist()
+    found = sw.slide(np.array(events), aggregate, length, every).tolist()
     assert same(found, twin(events, aggregate, length, every))
 
 
@@ -211,7 +209,6 @@ def test_strings_are_concatenated_in_order(
     length=st.integers(1, 12),
     every=st.integers(1, 4),
     algorithm=st.sampled_from([None, "sba", "pba"]),
-    together=st.sampled_from([2, 64]),
 )
 def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
     aggregate: Aggregate,
@@ -220,9 +217,8 @@ def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
     length: int,
     every: int,
     algorithm: str | None,
-    together: int,
 ) -> None:
-    with tuned(slide_block=block, slide_through=2, threads_length=2, together=together):
+    with tuned(slide_block=block, slide_through=2, threads_length=2):
         found = sw.slide(np.array(events), aggregate, length, every, algorithm).tolist()
     assert same(found, _numpy(events, aggregate, length, every))
 

@@ -134,7 +134,7 @@ def test_code_generation_knows_nothing_of_what_is_built_on_it() -> None:
             path.read_text(encoding="utf-8"), module, is_package=path.name == "__init__.py"
         )
     }
-    assert taken == {"codegen", "errors"}
+    assert taken == {"codegen", "errors", "tuning"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 
 import slicewise as sw
 from slicewise.arrays.grouping import pick
-from slicewise.codegen import jit
+from slicewise.codegen import named
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.jit import HELPERS, OwnNames, without_cycles
 from slicewise.codegen.kernel import algebra_module
@@ -69,12 +69,12 @@ def files(folder: Path) -> Any:
 
 
 def test_states_with_named_fields_are_found_again_by_name() -> None:
-    made = jit.named_tuple("Middle", "size", "total")
-    assert jit.named_tuple("Middle", "size", "total") is made
+    made = named.named_tuple("Middle", "size", "total")
+    assert named.named_tuple("Middle", "size", "total") is made
     assert pickle.loads(pickle.dumps(made)) is made
-    assert jit.named_tuple("Middle", "size") is not made
+    assert named.named_tuple("Middle", "size") is not made
     with pytest.raises(AttributeError, match="no attribute 'Middle'"):
-        _ = jit.Middle
+        _ = named.Middle
 
 
 PROGRAM = """

@@ -262,6 +262,15 @@ class Changed(Weighted):
         return float(state[0])
 
 
+@pytest.mark.parametrize("gone", [sw.delta("x", by=5), sw.punctuated("flag")], ids=str)
+def test_a_window_may_go_while_events_wait_for_it(gone: Any) -> None:
+    kept = sw.tumbling(sw.rows(2))
+    op = sw.Operator(windows=[gone, kept], aggs=[sw.agg.count()], time="t")
+    op.process({"t": [1, 2, 3], "x": [1, 9, 17], "flag": [True, False, True]})
+    again = resumed(sw.Operator(windows=[kept], aggs=[sw.agg.count()], time="t"), op)
+    assert [(r.window, r.start) for r in again.advance(9)] == [(kept.name, 0)]
+
+
 def test_an_aggregate_whose_states_changed_is_refused() -> None:
     before = filled(aggs=[Weighted("x", 0.5)])
     message = "were <f8 and are now <f8 <i8: its code or the types of its columns"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_POWERS = 15  # more cannot be told apart in float64
+WORK = 1 << 13  # steps that an estimate takes at the least
 
 
 class Moments(Aggregate):
@@ -94,7 +95,7 @@ class Moments(Aggregate):
 
     def _estimate(self, states: States) -> np.ndarray:
         out = np.full(len(states[0]), np.nan)
-        run = estimate_quantiles.specialise(algebra(self.k))
+        run = estimate_quantiles.specialise(algebra(self.k), work=len(out) * WORK)
         run(states, self.k, self.q, *tables(self.k), out)
         return out
 

@@ -120,6 +120,7 @@ def _algebra(
         source=source + casts(dtypes, constructor, methods) + "\n\nlower = own_lower\n",
         selective=aggregate.selective,
         constructor=constructor,
+        plain=False,
     )
     return algebra, result
 

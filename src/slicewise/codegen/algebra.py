@@ -32,6 +32,8 @@ class Algebra:
     selective: bool = False
     # How a state of the source is built from its fields, when it is more than a plain tuple.
     constructor: str = field(default="", compare=False)
+    # Whether the source does the same as plain Python; a user's needs the checks of compiled code.
+    plain: bool = field(default=True, compare=False)
     # The algebra that raises errors, where this one makes states of them; see `raising`.
     strict: "Algebra | None" = field(default=None, compare=False)
 
@@ -55,21 +57,25 @@ class Algebra:
         """Room for `size` states: one array per field; what they hold is undefined."""
         return tuple(np.empty(size, dtype) for dtype in self.dtypes)
 
-    def module_source(self) -> str:
-        """The source with `lift`, `load`, `store` and `same_state` for these fields."""
+    def module_source(self, index: str = "np.uint64(i)", value: str = "{}") -> str:
+        """The source with `lift`, `load`, `store` and `same_state` for these fields.
+
+        Compiled code takes an `index` without a sign, so that it need not ask for one below zero.
+        `value` is how `lift` is given what it finds in an array.
+        """
         assert self.source is not None
         fields = range(len(self.dtypes))
         scalar = len(self.dtypes) == 1 and not self.constructor
         if scalar:
-            load, store = "S[0][np.uint64(i)]", "    S[0][np.uint64(i)] = state"
+            load, store = f"S[0][{index}]", f"    S[0][{index}] = state"
         else:
-            load = f"{self.constructor}({', '.join(f'S[{k}][np.uint64(i)]' for k in fields)},)"
-            store = "\n".join(f"    S[{k}][np.uint64(i)] = state[{k}]" for k in fields)
+            load = f"{self.constructor}({', '.join(f'S[{k}][{index}]' for k in fields)},)"
+            store = "\n".join(f"    S[{k}][{index}] = state[{k}]" for k in fields)
         same = " and ".join(
             f"({a} == {b} or ({a} != {a} and {b} != {b}))"
             for a, b in ([("a", "b")] if scalar else [(f"a[{k}]", f"b[{k}]") for k in fields])
         )
-        lift = ", ".join(f"X[{k}][np.uint64(i)]" for k in range(self.inputs))
+        lift = ", ".join(value.format(f"X[{k}][{index}]") for k in range(self.inputs))
         return (
             f"import numpy as np\n{self.source}\n\n"
             f"@algebra\ndef lift(X, i):\n    return lift_value({lift})\n\n\n"

@@ -20,8 +20,6 @@ import os
 import pickle
 import pkgutil
 import sys
-import threading
-from collections import namedtuple
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, wraps
@@ -43,7 +41,7 @@ from slicewise.codegen.cache import gave_up, note_use, write
 DIGEST = 32  # bytes that say what the others of a file must be
 
 # The modules of this package that generated ones import.
-HELPERS = ("jit.py", "checked.py")
+HELPERS = ("jit.py", "checked.py", "named.py")
 # Settings of Numba, from its environment variables, that change the machine code of a text.
 SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 
@@ -201,28 +199,3 @@ def without_cycles(function: Callable[..., Any]) -> Callable[..., Any]:
             gc.enable()
 
     return called
-
-
-_classes: dict[tuple[str, ...], type] = {}
-_naming = threading.Lock()  # two threads must not make two classes of one name
-
-
-def named_tuple(name: str, *fields: str) -> type:
-    """The class of states with named fields, one for all generated modules.
-
-    Its machine code is filed under the types of arguments, so every process must find the class
-    again, whatever it has imported: by its qualified name in this module.
-    """
-    with _naming:
-        if (name, *fields) not in _classes:
-            made: type = namedtuple(name, fields)  # type: ignore[misc]  # mypy wants literals
-            made.__module__ = __name__
-            made.__qualname__ = ":".join([name, *fields])
-            _classes[(name, *fields)] = made
-        return _classes[(name, *fields)]
-
-
-def __getattr__(name: str) -> Any:
-    if ":" not in name:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return named_tuple(*name.split(":"))

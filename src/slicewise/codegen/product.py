@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slicewise.codegen import plain
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.cache import module_from
 from slicewise.codegen.kernel import Kernel, algebra_module, header
+from slicewise.codegen.tiered import Tiered
 
 
 class Tiling(NamedTuple):
@@ -135,34 +137,63 @@ def by_tiles(
     values for each result, then one that says which are null, then an array that counts nulls; the
     value of a null float is NaN. Each result comes with the places of the states it needs.
     """
-    text, calls, at = [], [], 0
-    firsts = list(accumulate((len(algebra.dtypes) for algebra in algebras), initial=0))
-    for k, (algebra, (first, stop)) in enumerate(zip(algebras, pairwise(firsts), strict=True)):
-        place, name = step.place(algebra), step.__name__
-        text.append(f"from {place} import {name} as {name}_{k}\n")
-        if algebra.constructor:
-            place, name = algebra_module(algebra).__name__, algebra.constructor
-            text.append(f"from {place} import {name} as {name}_{k}\n")
-        inputs = _tuple("X", at, at + algebra.inputs)
-        suffixes, kept, states = (_tuple(s, first, stop) for s in ("suffixes", "kept", "states"))
-        given = loop.given.format(k=k, suffixes=suffixes, kept=kept)
-        calls.append(f"{step.__name__}_{k}({inputs}, valid[{k}], {given}, {states})")
-        at += algebra.inputs
-    for n, (finish, _) in enumerate(finishes):
-        source = f"{header(finish.name)}\n\n{finish.source}"
-        text.append(f"from {module_from(source).__name__} import {finish.name} as finish_{n}\n")
-    title = f"{step.__name__} for {' and '.join(algebra.name for algebra in algebras)}"
-    source = "".join(
-        [
-            header(title, counts=False),
-            "\n",
-            *text,
-            _finishing(algebras, finishes),
-            loop.source.format(calls="; ".join(calls)),
-        ]
-    )
-    made: Callable[..., None] = module_from(source).tiles
-    return made
+    parts = _Parts(step, tuple(algebras), tuple(finishes), loop)
+    python = None if not all(algebra.plain for algebra in algebras) else parts.as_python
+    return Tiered(python, parts.compiled)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a loop over tiles is made of."""
+
+    step: Kernel
+    algebras: tuple[Algebra, ...]
+    finishes: tuple[tuple[Finish, Sequence[Place]], ...]
+    loop: Tiling
+
+    def compiled(self) -> Callable[..., None]:
+        text, name = [], self.step.__name__
+        for k, algebra in enumerate(self.algebras):
+            text.append(f"from {self.step.place(algebra)} import {name} as {name}_{k}\n")
+            if algebra.constructor:
+                place, made = algebra_module(algebra).__name__, algebra.constructor
+                text.append(f"from {place} import {made} as {made}_{k}\n")
+        for n, (finish, _) in enumerate(self.finishes):
+            place = module_from(f"{header(finish.name)}\n\n{finish.source}").__name__
+            text.append(f"from {place} import {finish.name} as finish_{n}\n")
+        title = f"{name} for {' and '.join(algebra.name for algebra in self.algebras)}"
+        source = "".join([header(title, counts=False), "\n", *text, self.source()])
+        tiles: Callable[..., None] = module_from(source).tiles
+        return tiles
+
+    def as_python(self) -> Callable[..., None]:
+        known: dict[str, Any] = {}
+        for k, algebra in enumerate(self.algebras):
+            known[f"{self.step.__name__}_{k}"] = self.step.as_python(algebra)
+            if algebra.constructor:
+                names = plain.run(algebra.module_source())
+                known[f"{algebra.constructor}_{k}"] = names[algebra.constructor]
+        for n, (finish, _) in enumerate(self.finishes):
+            known[f"finish_{n}"] = plain.run(finish.source)[finish.name]
+        tiles: Callable[..., None] = plain.run(self.source(), known)["tiles"]
+        return tiles
+
+    def source(self) -> str:
+        """The loop, and what makes results of states."""
+        calls, at = [], 0
+        firsts = list(accumulate((len(algebra.dtypes) for algebra in self.algebras), initial=0))
+        for k, (algebra, (first, stop)) in enumerate(
+            zip(self.algebras, pairwise(firsts), strict=True)
+        ):
+            inputs = _tuple("X", at, at + algebra.inputs)
+            suffixes, kept, states = (
+                _tuple(s, first, stop) for s in ("suffixes", "kept", "states")
+            )
+            given = self.loop.given.format(k=k, suffixes=suffixes, kept=kept)
+            calls.append(f"{self.step.__name__}_{k}({inputs}, valid[{k}], {given}, {states})")
+            at += algebra.inputs
+        loop = self.loop.source.format(calls="; ".join(calls))
+        return _finishing(self.algebras, self.finishes) + loop
 
 
 def _tuple(name: str, first: int, stop: int) -> str:

@@ -218,7 +218,7 @@ class Writer:
         if isinstance(value, type) and hasattr(value, "_fields"):
             given = ", ".join(map(repr, (value.__name__, *value._fields)))
             self.surroundings[name] = (
-                f"from slicewise.codegen.jit import named_tuple\n{name} = named_tuple({given})"
+                f"from slicewise.codegen.named import named_tuple\n{name} = named_tuple({given})"
             )
         elif is_compiled(value):
             self._compiled(value, name)

@@ -25,7 +25,7 @@ from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, invert, load, store
 from slicewise.columns import Column
 from slicewise.mergers.base import FlatMerger, Merger, drive
-from slicewise.mergers.boundary import item, sweep_chunks, sweep_together
+from slicewise.mergers.boundary import item, sweep_chunks
 from slicewise.mergers.pba import fall, rise
 
 if TYPE_CHECKING:
@@ -90,11 +90,8 @@ def _items(
     elif other is not None and two_threads(algebra, length, merger):
         tuning.took("two threads")
         return _with_two(algebra, X, valid, S, length, other)
-    elif algebra.compiled and length >= tuning.active().together:
-        tuning.took("slide_together")
-        way, room = sweep_together, algebra.new(2 * length)
     else:
-        way, room = sweep_chunks, algebra.new(length)
+        way, room = sweep_chunks, algebra.new(2 * length)
     run = way.specialise(algebra)
 
     def part(first: int, stop: int, out: States) -> States:

@@ -300,11 +300,11 @@ def drive(
     """The states of `slide_with` by `merger`, one per result."""
     p, S = arrays_for(merger, algebra, length)
     out = algebra.new(len(X[0]) // every)
-    run = slide_with.specialise(algebra, using=merger.kernels_for(algebra))
     # Only `recalc` combines a whole window for each result.
-    results = max(
-        1, tuning.active().combines_done // (length if merger.name == "recalc" else every)
-    )
+    combines = length if merger.name == "recalc" else every
+    results = max(1, tuning.active().combines_done // combines)
+    work = len(X[0]) // every * combines
+    run = slide_with.specialise(algebra, using=merger.kernels_for(algebra), work=work)
     for first in range(0, -(-len(X[0]) // every), results):  # Ctrl-C is heard between them
         rows = slice(first * every, (first + results) * every)
         some = None if valid is None else valid[rows]

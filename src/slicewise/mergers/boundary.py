@@ -9,11 +9,10 @@ behind it are made. Nothing is ever subtracted, and the order of items is kept.
 Everything that merges without an inverse goes by this: `sweep` takes any windows (the slice store,
 and Spark through it). Where windows are regular one of the others does the same at least twice as
 fast for some states, and takes its place (nanoseconds per window, one processor, maxima of floats
-and then variances, against `sweep` with 3.4 to 3.9 and 7.3 to 7.9):
+and then variances, against `sweep` with 2.1 to 4.0 and 4.9 to 7.9):
 
 - `sweep_rows`, a window for each item, ending with it (`rolling`): 1.8 to 2.6 and 4.2 to 6.5
-- `sweep_chunks`, windows of one length (short windows of `slide`): 1.6 at 16 items, and 4.9
-- `sweep_together`, windows of one length (long windows of `slide`): 1.2 to 1.5, and 3.9
+- `sweep_chunks`, windows of one length (`slide`): 0.9 to 1.9 and 2.6 to 5.6
 - `sweep_round`, many keys side by side that have the same windows (`rolling` in rounds): a
   maximum and a variance over 64 keys take 14 a row from table to table, and 37 key by key
 
@@ -28,9 +27,6 @@ from typing import Any
 
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
-
-# Prefixes that meet their suffixes while they are in the processor's nearest cache.
-TILE = 1 << 10
 
 # Items are the events of the columns `X`, or the states `S` when those are given; the other one is
 # `None`, and Numba drops the branches that have nothing to work on.
@@ -215,28 +211,38 @@ def sweep_chunks(
 ) -> None:
     """Windows of `length` items that end at items `first` to `stop - 1`, in `out` from 0 on.
 
-    The boundaries are the multiples of `length`, so a window touches two chunks at most and the
-    suffixes of a chunk, `lcs`, are made in one go. `length` is at least 2, `first` a multiple of
-    it, and `lcs` has room for as many states.
+    The boundaries are the multiples of `length`, so a window touches two chunks at most. The
+    suffixes of a chunk are made in one loop with its prefixes, so that steps of neither wait for
+    those of the other. `length` is at least 2, and `first` is 0 or where the last call stopped, a
+    multiple of it. `lcs` keeps the suffixes of two chunks: those before, and those at hand.
     """
     for start in range(first, stop, length):
-        end = min(start + length, stop)
-        if start == 0:
-            grow(X, valid, S, end, out)
-            continue
-        suffix = item(X, valid, S, start - 1)
-        store(lcs, length - 1, suffix)
-        for j in range(length - 2, 0, -1):
-            suffix = prepend(item(X, valid, S, start - length + j), suffix)
-            store(lcs, j, suffix)
-        place = start - first
+        here, place, last = start // length % 2 * length, start - first, start + length - 1
+        before = length - here
         csa = item(X, valid, S, start)
-        store(out, place, combine(load(lcs, 1), csa))
-        for i in range(1, min(end - start, length - 1)):
+        store(out, place, after(start, lcs, before + 1, csa))
+        if last >= stop:  # nobody needs the suffixes of the last chunk
+            for i in range(1, stop - start):
+                csa = combine(csa, item(X, valid, S, start + i))
+                store(out, place + i, after(start, lcs, before + 1 + i, csa))
+            return
+        suffix = item(X, valid, S, last)
+        store(lcs, here + length - 1, suffix)
+        for i in range(1, length - 1):
             csa = combine(csa, item(X, valid, S, start + i))
-            store(out, place + i, combine(load(lcs, i + 1), csa))
-        if end == start + length:  # the window of the last item is the chunk itself
-            store(out, end - 1 - first, combine(csa, item(X, valid, S, end - 1)))
+            store(out, place + i, after(start, lcs, before + 1 + i, csa))
+            suffix = prepend(item(X, valid, S, last - i), suffix)
+            store(lcs, here + length - 1 - i, suffix)
+        # The window of a chunk's last item is the chunk itself.
+        store(out, place + length - 1, combine(csa, item(X, valid, S, last)))
+
+
+@kernel
+def after(start: int, lcs: Any, at: int, state: Any) -> Any:
+    """A prefix behind the suffix that its window begins with; before the first chunk is none."""
+    if start == 0:
+        return state
+    return combine(load(lcs, at), state)
 
 
 @kernel
@@ -247,43 +253,6 @@ def grow(X: Any, valid: Any, S: Any, end: int, out: Any) -> None:
     for i in range(1, end):
         csa = combine(csa, item(X, valid, S, i))
         store(out, i, csa)
-
-
-@kernel
-def sweep_together(
-    X: Any, valid: Any, S: Any, length: int, first: int, stop: int, lcs: Any, out: Any
-) -> None:
-    """Windows of one length as in `sweep_chunks`; `first` is where the last call stopped.
-
-    `lcs` has room for twice as many states: the suffixes of the chunk before, and those of the
-    chunk at hand, which are made in one loop with its prefixes, so that steps of neither wait for
-    those of the other. Short chunks are over before that pays.
-    """
-    for start in range(first, stop, length):
-        size, place = min(length, stop - start), start - first
-        here = start // length % 2 * length
-        csa, suffix = item(X, valid, S, start), item(X, valid, S, start + size - 1)
-        store(out, place, csa)
-        store(lcs, here + size - 1, suffix)
-        for begin in range(0, size, TILE):
-            end = min(begin + TILE, size)
-            i = max(begin, 1)
-            if size == length:  # or else it is the last one, and nobody needs its suffixes
-                while i < min(end, size - 1):
-                    csa = combine(csa, item(X, valid, S, start + i))
-                    store(out, place + i, csa)
-                    suffix = prepend(item(X, valid, S, start + size - 1 - i), suffix)
-                    store(lcs, here + size - 1 - i, suffix)
-                    i += 1
-            while i < end:
-                csa = combine(csa, item(X, valid, S, start + i))
-                store(out, place + i, csa)
-                i += 1
-            if start > 0:
-                # The window of a chunk's last item is the chunk itself.
-                meet(
-                    lcs, length - here + 1 + begin, out, place + begin, min(end, length - 1) - begin
-                )
 
 
 @kernel

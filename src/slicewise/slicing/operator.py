@@ -191,8 +191,9 @@ class Operator:
 
         They come by window, as given, retractions first, and then by start and end.
 
-        If an aggregate raises an error, nothing is handed out and nothing is lost: the next call
-        gives what this one would have given, or raises again until the event is gone or the
+        If an aggregate raises an error, or there are too many results for one call, nothing is
+        handed out and nothing is lost: the next call gives what this one would have given, or as
+        much of it as closes at a lower watermark, or raises again until the event is gone or the
         aggregate can take it. If a window or an aggregate of one's own raises an error for an event
         when it is taken, here or in `process`, that window begins and ends no instance with it and
         that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
@@ -211,23 +212,26 @@ class Operator:
         Nothing is taken for handed out before all of it is made.
         """
         parts, progress, guard = self.parts, self.parts.progress, self._guard
-        point = max(progress.watermark, point_of(watermark, self.unit))
+        given = point_of(watermark, self.unit)
         guard.begin()
-        progress.watermark = point
-        horizon_before, horizon = progress.open_from, progress.accepted_from
-        released = horizon if self.emit == "final" else point
-        parts.slices.release(released)
+        progress.watermark = max(progress.watermark, given)
+        # What an earlier call could not answer may be asked for in steps.
+        point = max(progress.answered, given)
+        horizon_before, horizon = progress.open_from, progress.horizon(point)
+        final = self.emit == "final"
+        parts.slices.release(progress.accepted_from if final else progress.watermark)
         error = refuse_failed(parts.slices, parts.quarantine, parts.output)
         if error is not None and self.errors.raises:
             guard.end()
             raise error
-        due = parts.emission.due()
+        due = parts.emission.due(point)
         with guard.harmless(Exception):
             answer = made(parts.output.table([part for one in due for part in one.answers]))
         # From here on nothing of the user's own runs: what was asked for is handed out.
         parts.emission.record(due)
         progress.answered = point
-        parts.slices.let_go(released, horizon if horizon > horizon_before else None)
+        closed = horizon if final else point
+        parts.slices.let_go(closed, horizon if horizon > horizon_before else None)
         parts.emission.prune()
         parts.forgetting.forget(horizon)
         return answer

@@ -17,9 +17,9 @@ def paths_taken() -> Iterator[Counter[str]]:
 
     >>> import slicewise as sw
     >>> with paths_taken() as taken:
-    ...     sums = sw.slide([0.5] * 100, sw.agg.sum(), 64)
+    ...     sums = sw.slide([0.5] * 100_000, sw.agg.sum(), 10_000, algorithm="pba")
     >>> taken
-    Counter({'slide_together': 1})
+    Counter({'two threads': 1})
     """
     before, found = tuning.taken.copy(), Counter[str]()
     yield found

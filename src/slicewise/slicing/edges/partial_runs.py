@@ -219,7 +219,9 @@ def _answer(
     """The states of all instances, and the combines that they took."""
     p, S = arrays_for(cls, algebra, steps.peak)
     out = algebra.new(len(steps.end))
-    run = tallied(answer).specialise(algebra, tuple(map(tallied, cls.kernels_for(algebra))))
+    merging = tuple(map(tallied, cls.kernels_for(algebra)))
+    work = len(steps.end) * steps.peak  # by `recalc`, and no more by the others
+    run = tallied(answer).specialise(algebra, merging, work=work)
     run(P, tails, (steps.cut, steps.first, steps.complete, steps.keep), p, S, out)
     return out, int(p[-1])
 

@@ -62,21 +62,21 @@ class WindowManager:
         if self.settings.revises:
             self.dirty.append(self.slices.keys.every().copy())
 
-    def due(self) -> list[Due]:
-        """The results to hand out at the watermark, with what is to be remembered then."""
+    def due(self, point: int) -> list[Due]:
+        """The results to hand out up to a watermark, with what is to be remembered then."""
         progress, emit = self.slices.progress, self.settings.emit
         open_from, every = progress.open_from, self.slices.keys.every()
         dirty = self._dirty_keys()
         due: list[Due] = []
         for group in self.slices.groups.values():
             if emit == "final":
-                due += self._closed(group, every, open_from, progress.accepted_from)
+                due += self._closed(group, every, open_from, progress.horizon(point))
             elif emit == "on_close":
                 clean = every
                 if len(dirty):
                     clean = np.setdiff1d(every, dirty, assume_unique=True)
-                    due += self._revised(group, dirty, open_from, progress.watermark)
-                due += self._closed(group, clean, progress.answered, progress.watermark)
+                    due += self._revised(group, dirty, open_from, point)
+                due += self._closed(group, clean, progress.answered, point)
             elif len(dirty):
                 due += self._revised(group, dirty, open_from, INFINITY)
         return due

@@ -237,13 +237,11 @@ def collect_free(
 ) -> Instances:
     """The instances of context-free windows, if there are no more than can be meant."""
     overlap = float(np.sum(free.lengths / free.everys))
+    most = overlap * float(runs.size[keys].sum())
     # Windows that overlap less make no more instances than there is memory for their slices.
-    if (
-        overlap > tuning.active().counted_overlap
-        and overlap * float(runs.size[keys].sum()) > INSTANCES_OF_A_CALL
-    ):
+    if overlap > tuning.active().counted_overlap and most > INSTANCES_OF_A_CALL:
         _check_count(runs, free, keys, low, high)
-    return collect(list_free, runs, free.arrays(), keys, low, high)
+    return collect(list_free, runs, free.arrays(), keys, low, high, work=most)
 
 
 def _check_count(

@@ -48,15 +48,18 @@ class Instances:
         return Instances(*(getattr(self, name)[rows] for name in self.__slots__))
 
 
-def collect(item: Any, runs: Runs, *arguments: Any) -> Instances:
-    """Run a listing kernel with room enough for what it finds: some more than the last time."""
+def collect(item: Any, runs: Runs, *arguments: Any, work: float = 0) -> Instances:
+    """Run a listing kernel with room enough for what it finds: some more than the last time.
+
+    `work` is about how many instances it looks at, where these may be more than slices.
+    """
     room = runs.listed + runs.listed // 4 + 256
     kind = runs.start.dtype
     while True:
         whole = [np.empty(room, np.int64) for _ in range(4)]
         bounds = [np.empty(room, kind) for _ in range(3)]
         out = (whole[0], whole[1], bounds[0], bounds[1], whole[2], whole[3], bounds[2])
-        found = run(item)(*arguments, runs.arrays, out)
+        found = run(item, work=work)(*arguments, runs.arrays, out)
         runs.listed = found
         if found <= room:
             return Instances(*(array[:found] for array in out))

@@ -332,7 +332,9 @@ class KeyMajorStore(SliceStore):
         if self.merger is not None and longest:
             p, M = arrays_for(self.merger, algebra, longest)
             counting = tuple(map(tallied, self.merger.kernels_for(algebra)))
-            ranges = merge_with.specialise(algebra, counting)
+            # No merger takes more combines than one that has nothing but the slices.
+            work = float((right - left).sum())
+            ranges = merge_with.specialise(algebra, counting, work=work)
             ranges(S, self.runs.slot, left, right, p, M, out)
             self.combines += int(p[-1])
             return out
