@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import slicewise as sw
 from slicewise.codegen.progress import PATIENCE, WORDS, Compiling
 from slicewise.errors import AggregateError, ColumnTypeError
+from tests.support.documents import ROOT
 
 QUERY = """
 import json, sys
@@ -72,6 +74,17 @@ def test_a_type_that_is_none_is_refused() -> None:
         sw.warm(windows=sw.tumbling(5), aggs=sw.agg.max("x"), types={"x": "floaty"})
     with pytest.raises(AggregateError, match="`warm` needs at least one aggregate"):
         sw.warm(windows=sw.tumbling(5), aggs=[])
+
+
+def test_the_lines_for_images_and_clusters_are_programs() -> None:
+    page = (ROOT / "docs" / "first_result.md").read_text(encoding="utf-8")
+    programs = re.findall(r'python -c "(.*)"', page)
+    assert len(programs) == 2
+    for program in programs:
+        # With types that no column has, so that nothing is compiled.
+        asked = program.replace("aggs=", "types={'x': 'none such'}, aggs=")
+        with pytest.raises(ColumnTypeError, match="none such"):
+            exec(asked, {})
 
 
 class Terminal(io.StringIO):
