@@ -7,6 +7,7 @@ from typing import Any
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.aggregates.sums import Count
+from slicewise.columns import Source
 from slicewise.errors import AggregateError, ColumnError
 from slicewise.suggestions import meant, nearest
 
@@ -49,9 +50,13 @@ def _instead(given: Any) -> str:
     return ""
 
 
-def picked_from(aggs: Sequence[Aggregate]) -> dict[str, str]:
-    """The outputs whose values are picked from a column, with that column."""
-    return {a.output: a.columns[a.picks] for a in aggs if a.picks is not None}
+def sources_of(aggs: Sequence[Aggregate]) -> dict[str, Source]:
+    """The columns that results come from, by the names of outputs."""
+    return {
+        agg.output: Source(agg.columns[agg.picks or 0], agg.picks is not None)
+        for agg in aggs
+        if agg.columns
+    }
 
 
 def check_columns(known: Sequence[Any], wanted: Sequence[Any]) -> None:

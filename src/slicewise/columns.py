@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from slicewise import tuning
+from slicewise.errors import ColumnTypeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class Source(NamedTuple):
+    """The column of a table that a column of results comes from.
+
+    Results that are `picked` are values of it, as keys and maxima are, and no sums or counts.
+    """
+
+    column: str
+    picked: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,6 +298,31 @@ def read_columns(
             columns[name] = readable(array, bad)
             found = bad if found is None else found | bad
     return columns, found
+
+
+def arrow_table(data: Any) -> pa.Table | None:
+    """The Arrow table of data that hands itself over as one; `None` for other data.
+
+    That is a dataset of Arrow, a lazy frame of polars, and everything with the PyCapsule interface:
+    relations of DuckDB, readers of record batches, tables of other libraries.
+    """
+    import pyarrow as pa
+
+    dataset, polars = sys.modules.get("pyarrow.dataset"), sys.modules.get("polars")
+    if dataset is not None and isinstance(data, dataset.Dataset | dataset.Scanner):
+        return data.to_table()
+    if polars is not None and isinstance(data, polars.LazyFrame):
+        return data.collect().to_arrow()
+    stream = hasattr(data, "__arrow_c_stream__")
+    if not stream and not hasattr(data, "__arrow_c_array__"):
+        return None
+    try:
+        return pa.table(data) if stream else pa.Table.from_batches([pa.record_batch(data)])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+        raise ColumnTypeError(
+            f"A table has named columns, and each holds values of one type; {type(data).__name__} "
+            f"makes none: {'; '.join(map(str, error.args))}."
+        ) from error
 
 
 def columns_of(

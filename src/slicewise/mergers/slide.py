@@ -19,31 +19,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import (
-    Aggregate,
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import (
     Bound,
     Component,
     States,
     bound_columns,
-    objects_column,
     read,
     share,
     states_of,
-    typed_nulls,
 )
+from slicewise.aggregates.interpreted import objects_column, typed_nulls
 from slicewise.aggregates.laws import check_first_run
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column
 from slicewise.errors import (
     AggregateError,
     CapabilityError,
-    ColumnError,
-    ColumnTypeError,
     SpanError,
 )
 from slicewise.limits import UNLIMITED
 from slicewise.mergers.array import halves, prepare, two_threads
 from slicewise.mergers.base import FlatMerger, Merger
+from slicewise.mergers.given import given_columns
 from slicewise.mergers.shared import Query, answer_together
 from slicewise.suggestions import meant, taking_names
 
@@ -68,10 +66,12 @@ def slide(
     is then one number for all, or a list with one for each length. Several `every` for one length
     give a dict from each `every`.
 
-    `values` is a numpy array, an Arrow array or a list; several columns come as a tuple of
-    those, or as a dict that has the columns the aggregate names. The result is of the same kind;
-    null is NaN in a numpy array of numbers. In a numpy array NaN is a value, greater than all
-    others; nulls (Arrow's, and `None`) count as values of the window but leave no trace.
+    `values` is a numpy array, a Series of pandas or polars, an Arrow array or a list; several
+    columns come as a tuple of those, or as a dict that has the columns the aggregate names. The
+    result is of the same kind, a Series of pandas with the index of the values after which its
+    results stand; null is NaN in a numpy array of numbers. In a numpy array NaN is a value, greater
+    than all others; nulls (Arrow's, `None`, and NaN in a Series of pandas) count as values of the
+    window but leave no trace.
 
     `algorithm` is the name of a merger in `sw.mergers.CATALOGUE`; `None` chooses by aggregate and
     length. Several lengths are answered in one pass by a merger that answers for newest parts, such
@@ -93,9 +93,10 @@ def slide(
         )
     asked = _asked(length, every)
     merger = _merger(algorithm, aggregate)
-    columns, give_back = _columns(values, aggregate)
+    columns, give_back = given_columns(values, aggregate)
     queries = list(asked.values())
-    found = map(give_back, slide_columns(columns, aggregate, queries, merger))
+    results = slide_columns(columns, aggregate, queries, merger)
+    found = (give_back(c, every) for c, (_, every) in zip(results, queries, strict=True))
     return dict(zip(asked, found, strict=True)) if None not in asked else next(found)
 
 
@@ -340,56 +341,3 @@ def _each(name: str, values: Iterable[Any], *, distinct: bool = True) -> list[in
             f"{found!r}. Leave it out the second time."
         )
     return found
-
-
-def _columns(
-    values: Any, aggregate: Aggregate
-) -> tuple[dict[str, Column], Callable[[Column], Any]]:
-    """The input by the aggregate's names, and how to give results back as the same kind."""
-    names = bound_columns(aggregate)
-    if isinstance(values, Mapping) and aggregate.columns:
-        for name in names:
-            if name not in values:
-                raise ColumnError(
-                    f"There is no column {name!r}, which `{aggregate.name}` reads; the columns "
-                    f"are {', '.join(map(repr, values)) or 'none'}.{meant(name, values)}"
-                )
-        arrays = [values[name] for name in names]
-    elif isinstance(values, Mapping):
-        arrays = list(values.values())
-    else:
-        arrays = list(values) if isinstance(values, tuple) else [values]
-    if len(arrays) != len(names):
-        raise AggregateError(
-            f"`{aggregate.name}` takes {len(names)} column{'s' * (len(names) != 1)}; given: "
-            f"{len(arrays)}. Several columns come as a tuple of arrays."
-        )
-    found = [_column(array) for array in arrays]
-    if len({len(column) for column, _ in found}) > 1:
-        sizes = ", ".join(str(len(column)) for column, _ in found)
-        raise ColumnTypeError(f"Columns must be of equal length; given: {sizes} values.")
-    columns = {name: column for name, (column, _) in zip(names, found, strict=True)}
-    return columns, found[0][1]
-
-
-def _column(array: Any) -> tuple[Column, Callable[[Column], Any]]:
-    import pyarrow as pa
-
-    try:
-        if isinstance(array, pa.Array | pa.ChunkedArray):
-            return Column.from_arrow(array), Column.to_arrow
-        if isinstance(array, np.ndarray) and array.ndim == 1:
-            return Column.from_numpy(array), Column.to_numpy
-        if isinstance(array, list):
-            return Column.from_arrow(pa.array(array)), Column.tolist
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise ColumnTypeError(
-            f"The values of a column must be of one type that Arrow knows: {error}"
-        ) from error
-    given = (
-        f"{array.ndim}-dimensional array" if isinstance(array, np.ndarray) else repr(type(array))
-    )
-    raise ColumnTypeError(
-        "`slide` takes a one-dimensional numpy array, an Arrow array or a list, a tuple of those "
-        f"for several columns, or a dict; given: {given}. Tables go to `sw.rolling`."
-    )

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slicewise.columns import Column
+import numpy as np
+
+from slicewise.columns import Column, Source, arrow_table
 from slicewise.errors import ColumnTypeError
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
 
@@ -29,17 +30,17 @@ class Table(Protocol):
     def column(self, name: str) -> Column:
         """A column as the core computes with it."""
 
-    def made(self, table: pa.Table, like: Mapping[str, str]) -> Any:
+    def made(self, table: pa.Table, like: Mapping[str, Source]) -> Any:
         """A new table of the user's kind, with these columns.
 
-        Those that hold values of a column of this table, which `like` names, become categorical if
-        that one is.
+        `like` has the columns of this table that they come from: values of a categorical column
+        become categorical again, and what comes from extension types of pandas becomes such.
         """
 
     def with_columns(
         self,
         new: Mapping[str, Column],
-        like: Mapping[str, str] | None = None,
+        like: Mapping[str, Source] | None = None,
     ) -> Any:
         """The table of the user's kind with more columns; its rows stay as they are.
 
@@ -64,13 +65,26 @@ def table_of(data: Any) -> Table:
         return PolarsTable(data)
     import pyarrow as pa
 
-    from slicewise.tables.arrow import ArrowTable, DictTable
+    from slicewise.tables.arrow import ArrowTable, ReaderTable
+    from slicewise.tables.plain import DictTable, RecordsTable, RowsTable
 
     if isinstance(data, pa.Table | pa.RecordBatch):
         return ArrowTable(data)
+    if isinstance(data, pa.RecordBatchReader):
+        return ReaderTable(data.read_all())
     if isinstance(data, Mapping):
         return DictTable(data)
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        return RecordsTable(data)
+    if isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
+        return RowsTable(data)
+    given = f"{type(data).__module__}.{type(data).__qualname__}"
+    if pandas is not None and isinstance(data, pandas.Series):
+        given = "a pandas Series, which is one column"
+    elif (table := arrow_table(data)) is not None:
+        return ArrowTable(table)
     raise ColumnTypeError(
-        "A table is a pandas or polars DataFrame, an Arrow table or record batch, or a dict of "
-        f"columns; given: {type(data).__module__}.{type(data).__qualname__}."
+        "A table is a pandas or polars DataFrame, an Arrow table or anything that speaks Arrow (a "
+        "relation of DuckDB, a reader of record batches, a dataset), a dict of columns, a list of "
+        f"dicts or a structured array of numpy; given: {given}."
     )

@@ -2,7 +2,8 @@
 
 NaN is null on the way in, as everywhere in pandas. On the way out columns are numpy-backed: null
 is NaN among numbers, so integers with nulls become float64, and `None` or NaT among others. From
-pandas 3 on texts have the type `str`, and null among them is NaN.
+pandas 3 on texts have the type `str`, and null among them is NaN. What comes from columns of
+nullable types (`Int64` and the like) or of Arrow has such types again.
 """
 
 from __future__ import annotations
@@ -14,9 +15,25 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from slicewise.columns import Column, array_of
+from slicewise.columns import Column, Source, array_of
 from slicewise.errors import ColumnTypeError
 from slicewise.limits import LEAST
+from slicewise.tables.arrow import restored
+
+# The nullable types of pandas, by those of Arrow that they hold.
+NULLABLE: dict[pa.DataType, Any] = {
+    pa.int8(): pd.Int8Dtype(),
+    pa.int16(): pd.Int16Dtype(),
+    pa.int32(): pd.Int32Dtype(),
+    pa.int64(): pd.Int64Dtype(),
+    pa.uint8(): pd.UInt8Dtype(),
+    pa.uint16(): pd.UInt16Dtype(),
+    pa.uint32(): pd.UInt32Dtype(),
+    pa.uint64(): pd.UInt64Dtype(),
+    pa.float32(): pd.Float32Dtype(),
+    pa.float64(): pd.Float64Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
 
 
 class PandasTable:
@@ -52,21 +69,33 @@ class PandasTable:
             return _plain(series.to_numpy())
         return Column.from_arrow(self.arrow(name))
 
-    def made(self, table: pa.Table, like: Mapping[str, str]) -> pd.DataFrame:
+    def made(self, table: pa.Table, like: Mapping[str, Source]) -> pd.DataFrame:
         columns = zip(table.column_names, map(Column.from_arrow, table.columns), strict=True)
         return pd.DataFrame({name: self._made(name, column, like) for name, column in columns})
 
-    def _made(self, name: str, column: Column, like: Mapping[str, str]) -> Any:
-        values = _values(column)
-        dtype = self._series(like[name]).dtype if name in like else None
-        if isinstance(dtype, pd.CategoricalDtype):
-            return pd.Categorical(values, dtype=dtype)
-        return values
+    def _made(self, name: str, column: Column, like: Mapping[str, Source]) -> Any:
+        source = like.get(name)
+        dtype = None if source is None else self._series(source.column).dtype
+        if source is None or not isinstance(dtype, pd.api.extensions.ExtensionDtype):
+            return _values(column)
+        if source.picked and isinstance(dtype, pd.CategoricalDtype):
+            return pd.Categorical(_values(column), dtype=dtype)
+        if isinstance(dtype, pd.ArrowDtype):
+            array = _null_for_nan(column)
+            if source.picked:
+                array = restored(array, dtype.pyarrow_dtype)
+            return pd.arrays.ArrowExtensionArray(pa.chunked_array([array]))
+        kinds = NULLABLE if dtype in NULLABLE.values() else {}
+        if isinstance(dtype, pd.StringDtype):
+            kinds = {pa.string(): dtype, pa.large_string(): dtype}
+        if column.type in kinds:
+            return _null_for_nan(column).to_pandas(types_mapper=kinds.get).array
+        return _values(column)
 
     def with_columns(
         self,
         new: Mapping[str, Column],
-        like: Mapping[str, str] | None = None,
+        like: Mapping[str, Source] | None = None,
     ) -> pd.DataFrame:
         # The input is copied, or else who changes the result would change both. What is new is
         # not, and `concat` would do that too.
@@ -81,6 +110,15 @@ class PandasTable:
     def taken(self, places: np.ndarray, names: Sequence[Any]) -> pd.DataFrame:
         columns = [name for name in names if name in self.data.columns]  # others are in the index
         return self.data[columns].iloc[places]
+
+
+def _null_for_nan(column: Column) -> pa.Array:
+    """The Arrow array of results, null where floats are NaN: pandas has no other null for them."""
+    if column.values.dtype.kind != "f":
+        return column.to_arrow()
+    there = ~np.isnan(column.values)
+    valid = there if column.valid is None else column.valid & there
+    return Column(column.values, valid, column.type).to_arrow()
 
 
 def _plain(values: np.ndarray) -> Column:

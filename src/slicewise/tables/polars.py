@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from slicewise.columns import Column
+from slicewise.columns import Column, Source
 
 
 class PolarsTable:
@@ -31,20 +31,21 @@ class PolarsTable:
     def column(self, name: str) -> Column:
         return Column.from_arrow(self.arrow(name))
 
-    def made(self, table: pa.Table, like: Mapping[str, str]) -> pl.DataFrame | pl.LazyFrame:
+    def made(self, table: pa.Table, like: Mapping[str, Source]) -> pl.DataFrame | pl.LazyFrame:
         result = pl.from_arrow(table)
         assert isinstance(result, pl.DataFrame)
         result = result.with_columns(self._like(series, like) for series in result)
         return result.lazy() if self.lazy else result
 
-    def _like(self, series: pl.Series, like: Mapping[str, str]) -> pl.Series:
-        dtype = self.data.schema[like[series.name]] if series.name in like else None
+    def _like(self, series: pl.Series, like: Mapping[str, Source]) -> pl.Series:
+        source = like.get(series.name)
+        dtype = self.data.schema[source.column] if source and source.picked else None
         return series.cast(dtype) if isinstance(dtype, pl.Enum | pl.Categorical) else series
 
     def with_columns(
         self,
         new: Mapping[str, Column],
-        like: Mapping[str, str] | None = None,
+        like: Mapping[str, Source] | None = None,
     ) -> pl.DataFrame | pl.LazyFrame:
         added = [pl.Series(name, pl.from_arrow(column.to_arrow())) for name, column in new.items()]
         result = self.data.with_columns(self._like(series, like or {}) for series in added)

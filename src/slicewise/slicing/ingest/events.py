@@ -11,6 +11,7 @@ import numpy as np
 from slicewise.columns import (
     Column,
     array_of,
+    arrow_table,
     has_text,
     plain_type,
     readable,
@@ -127,16 +128,16 @@ def raw_columns(batch: Any) -> dict[str, Any]:
     if isinstance(batch, pa.RecordBatch | pa.Table):
         check_unique(batch.column_names)
         return dict(zip(batch.column_names, batch.columns, strict=True))
+    if isinstance(batch, np.ndarray) and batch.dtype.names:
+        return {name: batch[name] for name in batch.dtype.names}
     if hasattr(batch, "__arrow_c_stream__"):
         check_unique(getattr(batch, "columns", ()))
-        try:
-            table = pa.table(batch)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise ColumnTypeError(
-                f"A column holds values of one type: {'; '.join(map(str, error.args))}."
-            ) from error
-        except UnicodeEncodeError:  # pandas has columns of texts that no UTF-8 can say
-            return {name: as_array(name, batch[name].to_numpy(object)) for name in batch.columns}
+    try:
+        table = arrow_table(batch)
+    except UnicodeEncodeError:  # pandas has columns of texts that no UTF-8 can say
+        return {name: as_array(name, batch[name].to_numpy(object)) for name in batch.columns}
+    if table is not None:
+        check_unique(table.column_names)
         names = [name for name in table.column_names if not name.startswith("__index_level_")]
         return {name: table[name] for name in names}
     if isinstance(batch, Iterable) and not isinstance(batch, str | bytes):
@@ -145,8 +146,8 @@ def raw_columns(batch: Any) -> dict[str, Any]:
             found = dict.fromkeys(name for row in rows for name in row)
             return {name: [row.get(name) for row in rows] for name in found}
     raise ColumnTypeError(
-        "A batch is a dict of columns, an Arrow, pandas or polars table, or rows as dicts; given: "
-        f"{type(batch).__name__}."
+        "A batch is a dict of columns, an Arrow, pandas or polars table, another one that speaks "
+        f"Arrow, or rows as dicts; given: {type(batch).__name__}."
     )
 
 
