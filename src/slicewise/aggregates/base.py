@@ -196,10 +196,11 @@ class Aggregate:
         return hash((type(self), self.columns, self._alias))
 
     def __repr__(self) -> str:
-        values = [repr(c) for c in self.columns]
-        values += [f"{k}={v!r}" for k, v in self.__dict__.items() if k not in ("columns", "_alias")]
-        alias = f".alias({self._alias!r})" if self._alias is not None else ""
-        return f"{self.name}({', '.join(values)}){alias}"
+        known = self.__signature__.parameters
+        options = {k: v for k, v in vars(self).items() if k in known}
+        built_in = type(self).__module__.startswith(f"{__package__}.")
+        made = f"sw.agg.{self.name}" if built_in else type(self).__name__
+        return _called(made, self.columns, options, self._alias)
 
     # How it runs.
 
@@ -225,6 +226,14 @@ class Aggregate:
         from slicewise.aggregates.own import bind_methods
 
         return bind_methods(self, types)
+
+
+def _called(
+    function: str, columns: Sequence[str], options: Mapping[str, Any], alias: str | None
+) -> str:
+    """The call that makes an aggregate, as one writes it."""
+    values = [*map(repr, columns), *(f"{name}={value!r}" for name, value in options.items())]
+    return f"{function}({', '.join(values)})" + (f".alias({alias!r})" if alias is not None else "")
 
 
 def _signature(cls: type[Aggregate], inputs: list[inspect.Parameter]) -> inspect.Signature:
@@ -350,8 +359,10 @@ def interpreted(
     methods = ["identity", "lift", "combine", "lower"]
     if aggregate.invertible:
         methods.append("invert")
+    options = {k: v for k, v in vars(aggregate).items() if k not in ("columns", "_alias")}
     algebra = Algebra(
-        name=repr(aggregate),
+        # Snapshots tell states apart by it, so it stays what it was in earlier releases.
+        name=_called(aggregate.name, aggregate.columns, options, vars(aggregate).get("_alias")),
         inputs=len(columns),
         functions=tuple((method, Method(aggregate, method)) for method in methods),
         selective=aggregate.selective,
