@@ -6,7 +6,7 @@ Every message says the rule, what was given and what to do.
 True
 """
 
-import sys
+import inspect
 import warnings
 
 
@@ -96,7 +96,7 @@ class CacheWarning(UserWarning):
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn of the line that called into this package: Python shows a warning once for a line."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals["__name__"].split(".")[0] == "slicewise":
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals["__name__"].split(".")[0] == "slicewise":
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -5,29 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from slicewise.aggregates.base import Aggregate
-from slicewise.arguments import (
-    check_columns,
-    check_outputs,
-    checked_aggregates,
-    listed,
-    sources_of,
-)
-from slicewise.columns import Source, read_columns
 from slicewise.errors import (
-    BadRowsWarning,
     ColumnTypeError,
-    SpanError,
     WindowError,
-    warn,
 )
-from slicewise.names import column_name, column_names
-from slicewise.spans import Ticks
-from slicewise.spans import span as as_span
 from slicewise.suggestions import taking_names, taking_names_of
-from slicewise.times import Measure, as_length, times_of, unusable
+from slicewise.times import as_length
 from slicewise.windows import Window
 
 Data = TypeVar("Data")
@@ -80,77 +64,25 @@ def rolling(
     >>> found["x_sum_5"], found["x_sum_2rows"]
     ([3, 8, 8, 2], [3, 4, 5, 6])
     """
-    if is_spark(data):
-        from slicewise.spark.batch.rolling import rolling as bounded
-        from slicewise.spark.options import StreamOptions
-        from slicewise.spark.stream.rolling import rolling_stream
+    query = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order, "unit": unit}
+    made: Data
+    if not is_spark(data):
+        from slicewise.tables.rolling import rolled
 
-        query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order}
-        query |= {"unit": unit}
-        query["options"] = StreamOptions(
-            watermark=watermark,
-            buckets=buckets,
-            keep_late=keep_late,
-            max_ahead=max_ahead,
-            metrics=metrics,
-        )
-        answered: Data
-        if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = rolling_stream(data, **query)
-        else:
-            answered = bounded(data, **query)
-        return answered
-    from slicewise.tables import table_of
+        made = rolled(data, **query)
+        return made
+    from slicewise.spark.batch.rolling import rolling as bounded
+    from slicewise.spark.options import StreamOptions
+    from slicewise.spark.stream.rolling import rolling_stream
 
-    table = table_of(data)
-    spans = [as_span(one) for one in listed(over)]
-    chosen = checked_aggregates("rolling", aggs)
-    if not spans:
-        raise SpanError("`rolling` needs at least one span in `over`; given: none.")
-    keys, decides = column_names("by", by), column_names("order", order)
-    time = column_name("time", time)
-    read = (name for agg in chosen for name in agg.columns)
-    check_columns(table.names, [*keys, time, *read, *decides])
-    outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
-    check_outputs(outputs, table.names)
-    used = dict.fromkeys(name for agg in chosen for name in agg.columns)
-    from slicewise.arrays.ranks import ranks
-    from slicewise.frames.trailing import rolling_columns
-
-    arrows = {name: table.arrow(name) for name in (*keys, *decides)}
-    columns, texts = read_columns((time, *used), table.column, table.arrow)
-    places: Any = None
-    if decides:
-        # What comes first here comes first among rows of one time.
-        places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
-        arrows = {name: array.take(places) for name, array in arrows.items()}
-        columns = {name: column.take(places) for name, column in columns.items()}
-        texts = None if texts is None else texts[places]
-    times = times_of(columns[time], time, unit)
-    readable = times.without(texts)
-    bad = unusable(columns[time], readable.valid)
-    if any(isinstance(span, Ticks) for span in spans):
-        times.measure.warn_of_unit(times.values, times.valid)
-    results = rolling_columns(
-        [arrows[key] for key in keys],
-        readable,
-        {name: columns[name] for name in used},
-        spans,
-        chosen,
-        nan_is_null=table.nan_is_null,
+    query["options"] = StreamOptions(
+        watermark=watermark,
+        buckets=buckets,
+        keep_late=keep_late,
+        max_ahead=max_ahead,
+        metrics=metrics,
     )
-    if bad:
-        warn(
-            f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
-            "of range), or a text that is no UTF-8: their results are null, and they are in no "
-            "window. Round or filter them.",
-            BadRowsWarning,
-        )
-    if places is not None:
-        back = np.argsort(places)
-        results = [column.take(back) for column in results]
-    like = {f"{output}_{span}": c for output, c in sources_of(chosen).items() for span in spans}
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), like)
+    made = rolling_stream(data, **query) if data.isStreaming else bounded(data, **query)  # type: ignore[attr-defined]  # a DataFrame
     return made
 
 
@@ -213,69 +145,29 @@ def windowed(
     session_5 1 9 4
     session_5 12 18 6
     """
-    if is_spark(data):
-        from slicewise.spark.batch.windowed import windowed as bounded
-        from slicewise.spark.options import StreamOptions
-        from slicewise.spark.stream.windowed import windowed_stream
-
-        check_streaming(emit, lateness)
-        query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
-        query |= {"order": order, "unit": unit}
-        query["options"] = StreamOptions(
-            watermark=watermark,
-            lateness=lateness,
-            emit=emit,
-            buckets=buckets,
-            keep_late=keep_late,
-            max_ahead=max_ahead,
-            metrics=metrics,
-        )
-        answered: Data
-        if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = windowed_stream(data, **query)
-        else:
-            answered = bounded(data, **query)
-        return answered
-    from slicewise.slicing.bounded import windowed_table
-    from slicewise.slicing.settings import TIMES
-    from slicewise.tables import table_of
-
-    table = table_of(data)
-    chosen, defined = checked_aggregates("windowed", aggs), listed(windows)
-    keys, decides = column_names("by", by), column_names("order", order)
-    time = column_name("time", time)
     check_streaming(emit, lateness)
-    reads = [window.reads for window in defined if isinstance(window, Window)]
-    needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
-    needed |= dict.fromkeys(name for names in reads for name in names or ())
-    needed |= dict.fromkeys(decides)
-    check_columns(table.names, [*needed])
-    measure = Measure.of(time, table.arrow(time).type, unit)
-    for name, given in (("lateness", lateness), ("watermark", watermark)):
-        if given is not None:
-            measure.length(f"`{name}`", as_length(name, given))
-    # Windows with a condition or logic of the user's own may look at any column.
-    wanted = table.names if None in reads else [*needed]
-    check_columns(table.names, wanted)
-    found, bad = windowed_table(
-        {name: table.arrow(name) for name in wanted},
-        by=keys,
-        time=time,
-        windows=defined,
-        aggs=chosen,
-        order=decides,
-        unit=unit,
+    query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
+    query |= {"order": order, "unit": unit}
+    made: Data
+    if not is_spark(data):
+        from slicewise.tables.windowed import in_windows
+
+        made = in_windows(data, **query, delays={"lateness": lateness, "watermark": watermark})
+        return made
+    from slicewise.spark.batch.windowed import windowed as bounded
+    from slicewise.spark.options import StreamOptions
+    from slicewise.spark.stream.windowed import windowed_stream
+
+    query["options"] = StreamOptions(
+        watermark=watermark,
+        lateness=lateness,
+        emit=emit,
+        buckets=buckets,
+        keep_late=keep_late,
+        max_ahead=max_ahead,
+        metrics=metrics,
     )
-    if bad:
-        warn(
-            f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
-            "fraction or out of range), a text that is no UTF-8, or a window's condition raised an "
-            "error. Filter them out to say so.",
-            BadRowsWarning,
-        )
-    like = {key: Source(key) for key in keys} | sources_of(chosen)
-    like |= dict.fromkeys(TIMES, Source(time, picked=False))
-    made: Data = table.made(found, like)
+    made = windowed_stream(data, **query) if data.isStreaming else bounded(data, **query)  # type: ignore[attr-defined]  # a DataFrame
     return made
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate, Bound
+from slicewise.aggregates.base import Bound
 from slicewise.slicing.emit import output
 from slicewise.slicing.state.resume import resume
 from slicewise.testing import Oracle, paths_taken
@@ -46,7 +46,7 @@ def test_the_kinds_of_windows_without_context_are_known_by_name() -> None:
     st.sampled_from([("on_close", 0), ("final", 0), ("final", 9)]),
 )
 def test_instances_of_all_keys_close_as_they_are_defined_to(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step], how: tuple[Any, int]
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step], how: tuple[Any, int]
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     made |= {"emit": how[0], "lateness": how[1]}
@@ -56,7 +56,7 @@ def test_instances_of_all_keys_close_as_they_are_defined_to(
 
 @given(free_windows(), st.sampled_from(AGGREGATES), steps(ordered=True))
 def test_events_in_order_close_instances_as_they_come(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step]
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step]
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     made["ordered"] = True
@@ -123,7 +123,7 @@ def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> pa.Table:
 
 @given(free_windows(), st.sampled_from(AGGREGATES), steps())
 def test_slices_by_time_outlast_a_snapshot_after_every_step(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step]
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step]
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     with by_time():

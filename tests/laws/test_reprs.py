@@ -15,11 +15,19 @@ from slicewise.limits import BEGINNING
 from slicewise.slicing.edges.partials import PartialPlan, plan_partials
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.plan import GroupPlan, Plan
+from slicewise.slicing.settings import Settings
 from slicewise.testing.strategies import KINDS
 from slicewise.windows import Periodic, UserWindow, Window
 
 PASTED = [kind for kind in KINDS if not kind.startswith("user")]
-SPACE = {"sw": sw, "np": np, "Plan": Plan, "GroupPlan": GroupPlan, "WindowEntry": WindowEntry}
+SPACE = {
+    "sw": sw,
+    "np": np,
+    "Plan": Plan,
+    "GroupPlan": GroupPlan,
+    "WindowEntry": WindowEntry,
+    "Settings": Settings,
+}
 SPACE |= {"PartialPlan": PartialPlan, "Periodic": Periodic}
 
 SECONDS = st.integers(1, 100_000).map(lambda seconds: dt.timedelta(seconds=seconds))

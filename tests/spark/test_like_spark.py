@@ -121,3 +121,31 @@ def test_rolling_over_rows_is_rows_between(frame: Any) -> None:
     over = Window.partitionBy("k").orderBy("t").rowsBetween(-3, 0)
     theirs = data.select("k", "t", F.sum("x").over(over).alias("x_sum_4rows"))
     assert_same_rows(ours, theirs, ["k", "t"])
+
+
+DEVIATIONS = [
+    (sw.agg.var("x"), "var_samp(x)"),
+    (sw.agg.std("x"), "stddev_samp(x)"),
+    (sw.agg.var("x", ddof=0).alias("var_pop"), "var_pop(x)"),
+    (sw.agg.std("x", ddof=0).alias("std_pop"), "stddev_pop(x)"),
+]
+
+
+def test_deviations_of_values_of_which_some_are_infinite_are_those_of_spark(spark: Any) -> None:
+    inf, nan = float("inf"), float("nan")
+    groups: list[list[float | None]] = [[inf, -inf, 3.0], [None, None], [None, inf], [5.0]]
+    for odd in (inf, -inf, nan):
+        groups += [[odd], [1.0, odd, 2.0], [odd, odd, 1.0], [odd, None, 2.0]]
+    rows = [(k, t, x) for k, values in enumerate(groups) for t, x in enumerate(values)]
+    frame = spark.createDataFrame(rows, "k long, t long, x double")
+    theirs = frame.groupBy("k").agg(*(F.expr(f"{made} as {a.output}") for a, made in DEVIATIONS))
+    aggs = [agg for agg, _ in DEVIATIONS]
+    # Without Python, and merged from slices and sessions of one value each.
+    for windows, wanted in (
+        (sw.tumbling(10), [("tumbling_10", 0)]),
+        ([sw.sliding(10, every=1), sw.session(1)], [("sliding_10_1", 0), ("session_1", 0)]),
+    ):
+        ours = sw.windowed(frame, by="k", time="t", windows=windows, aggs=aggs)
+        for window, start in wanted:
+            one = ours.where(f"window = '{window}' and start = {start}")
+            assert_same_rows(one, theirs, ["k"])

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.errors import SnapshotError
 from slicewise.slicing.state.resume import resume
 from slicewise.testing import Oracle, assert_same_rows, fold
@@ -78,7 +77,7 @@ def cut_steps(draw: st.DrawFn) -> tuple[list[Step], list[Step]]:
 @given(data=st.data(), mode=st.sampled_from(MODES), parts=cut_steps())
 @pytest.mark.parametrize("aggs", [COMMUTING, ORDERED], ids=["commuting", "ordered"])
 def test_with_the_same_definition_it_is_as_if_never_stopped(
-    data: st.DataObject, mode: Any, parts: Any, aggs: list[Aggregate]
+    data: st.DataObject, mode: Any, parts: Any, aggs: list[sw.Aggregate]
 ) -> None:
     defined = data.draw(windows(NOT_ONES_OWN if revises(mode) else tuple(KINDS)))
     steady = operator(defined, aggs, *mode)
@@ -100,7 +99,7 @@ def only(results: Sequence[Any], names: Sequence[str]) -> list[Any]:
 @given(data=st.data(), mode=st.sampled_from(MODES), parts=cut_steps())
 @pytest.mark.parametrize("old", [COMMUTING, ORDERED], ids=["commuting", "ordered"])
 def test_windows_and_aggregates_may_come_and_go(
-    data: st.DataObject, mode: Any, parts: Any, old: list[Aggregate]
+    data: st.DataObject, mode: Any, parts: Any, old: list[sw.Aggregate]
 ) -> None:
     kinds = NOT_ONES_OWN if revises(mode) else tuple(KINDS)
     defined = data.draw(windows(kinds, max_size=3))
@@ -146,7 +145,7 @@ def test_windows_and_aggregates_may_come_and_go(
                     assert alike(value, wanted)
 
 
-def old_but(old: Sequence[Aggregate], stayed: Sequence[Aggregate]) -> list[Aggregate]:
+def old_but(old: Sequence[sw.Aggregate], stayed: Sequence[sw.Aggregate]) -> list[sw.Aggregate]:
     return [agg for agg in old if agg not in stayed]
 
 
@@ -260,6 +259,15 @@ class Changed(Weighted):
 
     def lower(self, state: Any) -> float:
         return float(state[0])
+
+
+@pytest.mark.parametrize("gone", [sw.delta("x", by=5), sw.punctuated("flag")], ids=str)
+def test_a_window_may_go_while_events_wait_for_it(gone: Any) -> None:
+    kept = sw.tumbling(sw.rows(2))
+    op = sw.Operator(windows=[gone, kept], aggs=[sw.agg.count()], time="t")
+    op.process({"t": [1, 2, 3], "x": [1, 9, 17], "flag": [True, False, True]})
+    again = resumed(sw.Operator(windows=[kept], aggs=[sw.agg.count()], time="t"), op)
+    assert [(r.window, r.start) for r in again.advance(9)] == [(kept.name, 0)]
 
 
 def test_an_aggregate_whose_states_changed_is_refused() -> None:

@@ -183,6 +183,35 @@ def test_more_instances_than_can_be_meant_are_refused_before_they_are_listed() -
     assert len(op.advance(math.inf)) == 120
 
 
+@pytest.mark.parametrize("emit", ["on_close", "final"])
+def test_what_is_too_much_for_one_call_is_answered_in_steps(emit: Any) -> None:
+    window = sw.sliding(10_000_000, every=1)
+    times = [k * 20_000_000 for k in range(120)]
+    windows = [window, sw.tumbling(sw.rows(2)), sw.tumbling(20_000_000), sw.session(5)]
+    query: dict[str, Any] = {"time": "t", "aggs": [SUM], "emit": emit, "lateness": 5}
+    op = sw.Operator(windows=windows, **query)
+    other = sw.Operator(windows=windows[2:], **query)
+    for one in (op, other):
+        one.process({"t": times, "x": [1] * 120})
+    with pytest.raises(WindowError, match="1,073,741,824 window instances at most"):
+        op.advance(math.inf)
+    found = [result for watermark in (1_000, 1_500) for result in op.advance(watermark)]
+    many = 1_500 - 5 if emit == "final" else 1_500
+    assert [r.end for r in found if r.window == window.name] == [*range(1, many + 1)]
+    # An event that comes now counts for windows of time that were not handed out.
+    for one in (op, other):
+        one.process({"t": [1_000_001], "x": [7]})
+    op.remove_window(window.name)
+    found = [r for r in found if r.window != window.name]
+    for watermark in (50_000_000, 1_500_000_000):
+        found += op.advance(watermark)
+    found = [*found, *sw.Operator.restore(op.snapshot()).advance(math.inf)]
+    counted = [r for r in found if r.window == "tumbling_2rows"]
+    assert [r.values["x_sum"] for r in counted] == [2] * 60
+    timed = [r for r in found if r.window != "tumbling_2rows"]
+    assert sorted(map(repr, timed)) == sorted(map(repr, other.advance(math.inf)))
+
+
 def test_a_day_every_second_goes_on_working() -> None:
     window = sw.sliding("1d", every="1s")
     table = {"t": [MOMENT, MOMENT + dt.timedelta(hours=12)], "x": [1, 2]}

@@ -199,7 +199,7 @@ def is_few(state: Any) -> bool:
 
 
 def hashable(value: Any) -> int | float | str:
-    """What a sketch can hash; equal values stay equal: NaN is NaN and -0.0 is 0.0."""
+    """A value for sketches to hash; equal values stay equal: NaN is NaN and -0.0 is 0.0."""
     if isinstance(value, float):
         return value + 0.0 if value == value else "nan"
     if isinstance(value, int) and -(2**63) <= value < 2**63:

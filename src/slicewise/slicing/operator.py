@@ -22,7 +22,6 @@ from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Result
 from slicewise.slicing.guard import changing, reading
 from slicewise.slicing.ingest.quarantine import MOST, checked_most
-from slicewise.slicing.ingest.refusing import refuse_at_once, refuse_failed
 from slicewise.slicing.parts import Parts
 from slicewise.slicing.plan import Plan
 from slicewise.slicing.progress import Stats, point_of
@@ -45,10 +44,10 @@ class Operator:
     `order`, if there are any (null is the least, NaN the greatest), and then by arrival.
     Lengths are durations such as `"1m"` over timestamps, and plain numbers over plain numbers;
     `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what the numbers of the time column mean, so that
-    durations can be taken there too. `merger` names an algorithm of
-    `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's; `store` says whether
-    slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`), and
-    `partials` where periodic windows cut them; `op.plan` has what was chosen.
+    durations can be taken there too. `merger` names an algorithm of `sw.mergers.CATALOGUE` for the
+    merging of slices in place of the planner's, and is kept between watermarks; `store` says
+    whether slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`),
+    and `partials` where periodic windows cut them; `op.plan` has what was chosen.
     `op.late` has the newest `max_late` of the events that were refused (`None`: all of them).
 
     Threads may share an operator: its calls wait for each other. A call that was cut short in the
@@ -128,7 +127,7 @@ class Operator:
         of time covers the past as far as slices for its edges are kept. One that depends on the
         rows before it, such as a count of rows, sees the events that come after it.
         """
-        from slicewise.slicing.adding import known_from, make_room
+        from slicewise.slicing.groups.adding import known_from, make_room
 
         parts = self.parts
         window = parts.windows.counted(window)
@@ -137,7 +136,7 @@ class Operator:
         self._guard.begin()
         if since != BEGINNING and not window.traits.needs_rows:
             make_room(parts.slices, window)
-            parts.emission.note_all()
+            parts.emission.mark_all_dirty()
         parts.windows.add(window, since)
         parts.slices.replan()
         return None if since == BEGINNING else since
@@ -177,9 +176,9 @@ class Operator:
         accepted = parts.ingest.accept(batch)
         if accepted is None:
             return
-        parts.emission.note(accepted.events)
+        parts.emission.mark_dirty(accepted.events)
         parts.slices.add(accepted)
-        bad, error = refuse_at_once(parts.slices, parts.quarantine, accepted.columns)
+        bad, error = parts.ingest.refuse_at_once(accepted.columns)
         parts.slices.hold(accepted, bad)
         if error is not None:
             self._guard.end()
@@ -198,8 +197,9 @@ class Operator:
 
         They come by window, as given, retractions first, and then by start and end.
 
-        If an aggregate raises an error, nothing is handed out and nothing is lost: the next call
-        gives what this one would have given, or raises again until the event is gone or the
+        If an aggregate raises an error, or there are too many results for one call, nothing is
+        handed out and nothing is lost: the next call gives what this one would have given, or as
+        much of it as closes at a lower watermark, or raises again until the event is gone or the
         aggregate can take it. If a window or an aggregate of one's own raises an error for an event
         when it is taken, here or in `process`, that window begins and ends no instance with it and
         that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
@@ -218,23 +218,26 @@ class Operator:
         Nothing is taken for handed out before all of it is made.
         """
         parts, progress, guard = self.parts, self.parts.progress, self._guard
-        point = max(progress.watermark, point_of(watermark, self.unit))
+        given = point_of(watermark, self.unit)
         guard.begin()
-        progress.watermark = point
-        horizon_before, horizon = progress.open_from, progress.accepted_from
-        released = horizon if self.emit == "final" else point
-        parts.slices.release(released)
-        error = refuse_failed(parts.slices, parts.quarantine, parts.output)
+        progress.watermark = max(progress.watermark, given)
+        # What an earlier call could not answer may be asked for in steps.
+        point = max(progress.answered, given)
+        horizon_before, horizon = progress.open_from, progress.horizon(point)
+        final = self.emit == "final"
+        parts.slices.release(progress.accepted_from if final else progress.watermark)
+        error = parts.ingest.refuse_failed(parts.output)
         if error is not None and self.errors.raises:
             guard.end()
             raise error
-        due = parts.emission.due()
+        due = parts.emission.due(point)
         with guard.harmless(Exception):
             answer = made(parts.output.table([part for one in due for part in one.answers]))
         # From here on nothing of the user's own runs: what was asked for is handed out.
         parts.emission.record(due)
         progress.answered = point
-        parts.slices.let_go(released, horizon if horizon > horizon_before else None)
+        closed = horizon if final else point
+        parts.slices.let_go(closed, horizon if horizon > horizon_before else None)
         parts.emission.prune()
         parts.forgetting.forget(horizon)
         return answer

@@ -42,7 +42,7 @@ TIMES, POSITIONS = ("start", "end"), ("start_position", "end_position")
 RESULT_COLUMNS = ("window", *TIMES, *POSITIONS, "revision", "retracted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
     """The arguments of an operator but for its windows; they never change.
 
@@ -114,6 +114,9 @@ class Settings:
             **plain,
         )
 
+    def __repr__(self) -> str:
+        return f"Settings.of({', '.join(f'{k}={v!r}' for k, v in self.given().items())})"
+
     def given(self) -> dict[str, Any]:
         """The arguments of an operator with these settings, by name, but for windows."""
         lateness = length_of(self.lateness, self.lateness_unit) if self.lateness else 0
@@ -138,7 +141,7 @@ class Settings:
         return self.emit == "on_update" or (self.emit == "on_close" and self.lateness > 0)
 
     @property
-    def settled(self) -> bool:
+    def append_only(self) -> bool:
         """Results are made of events that nothing can come before any more.
 
         Then events are put in order once, when the watermark passes them, and no result is revised.

@@ -17,9 +17,9 @@ from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.frames.trailing import length_of
 from slicewise.names import column_name, column_names
+from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.settings import Settings, check_measured
-from slicewise.slicing.window_set import WindowSet
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
 from slicewise.spark.frames import (

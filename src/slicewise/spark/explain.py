@@ -33,7 +33,7 @@ def explain_windowed(
     made = Windowed.of(frame, taken, order)
     options.checked(made.query.measure)
     if streamed:
-        kept, merging = explain_plan(plan(taken.entries, taken.settings), taken.settings)
+        kept, merging = explain_plan(plan(taken.entries, taken.settings))
         lines = [*_streamed(made.query.by, made.columns), *kept, merging]
         return _shown(lines, made.bounds)
     ways = {"native": _native, "combined": _combined, "sliced": _sliced, "ordered": _ordered}

@@ -10,7 +10,7 @@ import numpy as np
 
 from slicewise.columns import Column
 from slicewise.limits import REACH
-from slicewise.slicing.buffer import ROW, Batch, nulls
+from slicewise.slicing.ingest.batch import BAD, ROW, Batch, nulls
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.checks import codes, exactly, require
 from slicewise.slicing.state.plain import pack, unpack
@@ -18,7 +18,8 @@ from slicewise.slicing.state.plain import pack, unpack
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MARKS = {ROW: np.int64}  # the numbers of rows, where others are the marks of windows
+# The events that were refused and the numbers of rows; all others are the marks of windows.
+MARKS = {BAD: np.bool_, ROW: np.int64}
 
 
 def put_batches(batches: Sequence[Batch], codes: np.ndarray, out: BlobWriter) -> Any:
@@ -90,9 +91,12 @@ def _get(
         require(len(found) == count, "there are other events than those that wait")
         objects = np.fromiter(found, object, count)
     require(type(node["arrival"]) is int, "events came at no time")
-    kinds = {**marking, **MARKS}  # those of windows that are gone may be conditions
-    marks = {int(n): exactly(source.get(m), count, "marks", kinds.get(int(n), np.bool_))
-             for n, m in node["marks"].items()}  # fmt: skip
+    kinds, given = {**marking, **MARKS}, {int(n): place for n, place in node["marks"].items()}
+    marks = {
+        number: exactly(source.get(given[number]), count, "marks", kind)
+        for number, kind in kinds.items()
+        if number in given  # and not those of windows that are gone
+    }
     return Batch(
         times,
         np.broadcast_to(who[0], count) if single else who,

@@ -66,7 +66,7 @@ class Tree:
             fresh = np.full(more, INFINITY, self.touched.dtype)
             self.touched = np.append(self.touched, fresh)
 
-    def settle(self) -> np.ndarray:
+    def fit(self) -> np.ndarray:
         """Give each run a tree that is large enough; for each key the first leaf to renew."""
         self._admit()
         runs, keys = self.runs, self.runs.keys
