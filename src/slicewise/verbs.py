@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.errors import (
@@ -103,6 +103,9 @@ def windowed(
     max_ahead: Any = "1d",
     metrics: str | None = None,
     unit: str | None = None,
+    merger: str | None = None,
+    store: Literal["lazy", "eager"] | None = None,
+    partials: Literal["cutty", "pairs", "pairs+", "panes"] | None = None,
 ) -> Data:
     """The aggregates of every window instance: one row each, in a new table of the same kind.
 
@@ -133,6 +136,9 @@ def windowed(
     than `max_ahead` is one of them. Keys are kept in so many `buckets`, by default one per shuffle
     partition. What it did is reported under the name `metrics`, by default `"slicewise"`.
 
+    `merger`, `store` and `partials` say how slices are merged, kept and cut, as in `sw.Operator`;
+    no answer depends on it. They are refused where a bounded DataFrame of Spark needs no operator.
+
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
     >>> found = sw.windowed(
@@ -145,9 +151,11 @@ def windowed(
     session_5 1 9 4
     session_5 12 18 6
     """
+    from slicewise.slicing.settings import Merging
+
     check_streaming(emit, lateness)
     query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
-    query |= {"order": order, "unit": unit}
+    query |= {"order": order, "unit": unit, "merging": Merging(merger, store, partials)}
     made: Data
     if not is_spark(data):
         from slicewise.tables.windowed import in_windows
@@ -257,6 +265,9 @@ def explain(
     max_ahead: Any = "1d",
     metrics: str | None = None,
     unit: str | None = None,
+    merger: str | None = None,
+    store: Literal["lazy", "eager"] | None = None,
+    partials: Literal["cutty", "pairs", "pairs+", "panes"] | None = None,
 ) -> str:
     """Explain in words what `sw.windowed` (with `windows`) or `sw.rolling` (with `over`) would do.
 
@@ -275,6 +286,7 @@ def explain(
             f"{type(data).__module__}.{type(data).__qualname__}. For tables in this process, "
             "`sw.Operator(...).explain()` says what is kept."
         )
+    from slicewise.slicing.settings import Merging
     from slicewise.spark.explain import explain_rolling, explain_windowed
     from slicewise.spark.options import StreamOptions
 
@@ -290,7 +302,8 @@ def explain(
         metrics=metrics,
     )
     if over is None:
-        return explain_windowed(data, windows=windows, **query)
+        merging = Merging(merger, store, partials)
+        return explain_windowed(data, windows=windows, merging=merging, **query)
     return explain_rolling(data, over=over, **query)
 
 

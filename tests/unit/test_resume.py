@@ -355,3 +355,19 @@ def test_a_restart_may_keep_none_of_the_windows_or_none_of_the_aggregates(emit: 
         ("b", "session_4", 13): {"x_max": None},
         ("b", "session_4", 25): {"x_max": 7},
     }
+
+
+@pytest.mark.parametrize("before", [None, "two_stacks", "flatfit"])
+@pytest.mark.parametrize("after", [None, "flatfit", "daba"])
+def test_another_merger_goes_on_with_the_slices_that_there_are(
+    before: str | None, after: str | None
+) -> None:
+    made: dict[str, Any] = {"windows": [sw.sliding(9, every=2)], "aggs": COMMUTING, "time": "t"}
+    plain, op = sw.Operator(**made), sw.Operator(**made, merger=before)
+    for begin in (0, 20, 40):
+        rows = [{"t": begin + t, "x": t * t % 7} for t in range(20)]
+        plain.process(rows)
+        op.process(rows)
+        assert_same_rows(op.advance(begin + 15), plain.advance(begin + 15))
+        op = resume(sw.Operator(**made, merger=after), op.snapshot(), TYPES)
+    assert_same_rows(op.advance(math.inf), plain.advance(math.inf))

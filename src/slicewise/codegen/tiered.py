@@ -34,7 +34,7 @@ class Tiered:
         self.compiled: Callable[..., Any] | None = None
 
     def prepared(self, work: float = 0) -> Callable[..., Any]:
-        """What to call for about `work` steps, if these are more than the places of its arrays."""
+        """The function to call: for about `work` steps, or as many as its arrays have places."""
         if self._runs_plain(work):
             return self
         return self.compile()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, type_of_nulls
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.interpreted import type_of_nulls
 from slicewise.arguments import checked_aggregates
 from slicewise.errors import (
     AggregateError,
@@ -40,6 +41,28 @@ STORES = ("lazy", "eager")
 # The bounds of instances: times or plain numbers, and beside times those of other measures.
 TIMES, POSITIONS = ("start", "end"), ("start_position", "end_position")
 RESULT_COLUMNS = ("window", *TIMES, *POSITIONS, "revision", "retracted")
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """How slices are merged, kept and cut: arguments of an operator, `None` for what it chooses."""
+
+    merger: str | None = None
+    store: StoreKind | None = None
+    partials: Technique | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All of them by name."""
+        return {"merger": self.merger, "store": self.store, "partials": self.partials}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are not left to the operator."""
+        return {name: value for name, value in self.arguments.items() if value is not None}
+
+
+CHOSEN = Merging()  # by the operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -134,6 +157,11 @@ class Settings:
             "partials": self.partials,
             "clock": None if self.clock is wall_clock else self.clock,
         }
+
+    @property
+    def merging(self) -> Merging:
+        """How slices are merged, kept and cut."""
+        return Merging(self.merger, self.store, self.partials)
 
     @property
     def revises(self) -> bool:

@@ -25,7 +25,7 @@ from slicewise.errors import (
 from slicewise.names import column_name, column_names
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.operator import Operator
-from slicewise.slicing.settings import POSITIONS, TIMES
+from slicewise.slicing.settings import CHOSEN, POSITIONS, TIMES, Merging
 from slicewise.tables import table_of
 from slicewise.times import Measure, as_length
 from slicewise.windows import Window
@@ -43,6 +43,7 @@ def in_windows(
     aggs: Any,
     order: Any,
     unit: Any,
+    merging: Merging,
     delays: Mapping[str, Any],
 ) -> Any:
     """The results of all window instances, as a table of the kind of `data`.
@@ -74,6 +75,7 @@ def in_windows(
         aggs=chosen,
         order=decides,
         unit=unit,
+        merging=merging,
     )
     if bad:
         warn(
@@ -96,10 +98,18 @@ def bounded(
     aggs: Sequence[Aggregate],
     order: Sequence[str] = (),
     unit: str | None = None,
+    merging: Merging = CHOSEN,
 ) -> tuple[pa.Table, int]:
     """The results of all window instances, in order, and how many rows were unusable."""
     op = Operator(
-        windows=windows, aggs=aggs, time=time, by=by, emit="final", order=order, unit=unit
+        windows=windows,
+        aggs=aggs,
+        time=time,
+        by=by,
+        emit="final",
+        order=order,
+        unit=unit,
+        **merging.arguments,
     )
     given = Columns(columns)
     piece = tuning.active().rows_taken
