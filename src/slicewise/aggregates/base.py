@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from slicewise.errors import AggregateError
-from slicewise.names import column_name, snake_case
+from slicewise.names import column_name, snake_case, written
 from slicewise.suggestions import check_names
 
 if TYPE_CHECKING:
@@ -217,14 +217,6 @@ class Aggregate:
         from slicewise.aggregates.own import bind_methods
 
         return bind_methods(self, types)
-
-
-def written(
-    function: str, columns: Sequence[str], options: Mapping[str, Any], alias: str | None
-) -> str:
-    """The call that makes an aggregate, as one writes it."""
-    values = [*map(repr, columns), *(f"{name}={value!r}" for name, value in options.items())]
-    return f"{function}({', '.join(values)})" + (f".alias({alias!r})" if alias is not None else "")
 
 
 def _signature(cls: type[Aggregate], inputs: list[inspect.Parameter]) -> inspect.Signature:

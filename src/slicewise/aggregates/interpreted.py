@@ -10,11 +10,12 @@ from slicewise.aggregates.bound import Bound, Component, Input, Part, States, bo
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column
 from slicewise.errors import AggregateError
+from slicewise.names import written
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from slicewise.aggregates.base import Aggregate, written
+    from slicewise.aggregates.base import Aggregate
 
 # What Arrow raises, beside errors of its own, for values of which it makes no column.
 UNFIT = (ValueError, TypeError, OverflowError)
