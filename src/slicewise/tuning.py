@@ -127,9 +127,6 @@ class Tuning:
     # takes longer than waking the thread, and a combine is not bound by memory.
     threads_length: int = 1 << 13
     threads_fields: int = 6
-    # Items of a chunk of `PBA` over windows whose length is not known: below, a task costs more
-    # than it does.
-    chunk_least: int = 16
 
     # Keys that are numbers and lie no further apart than this, for each of them, are looked up
     # without a hash.

@@ -357,7 +357,7 @@ def test_slices_are_merged_in_chunks_of_the_size_that_is_given(length: int, chun
             merger.evict()
         merger.insert(text)
         assert merger.query() == "".join(texts[max(0, n - length + 1) : n + 1])
-        assert len(merger._open) == (n + 1) % chunk
+        assert (merger._p[1] - merger._p[4]) % chunk == (n + 1) % chunk
     with pytest.raises(SpanError, match=r"given: rows\(0\)"):
         PBA(sw.agg.max(), chunk=0)
 
