@@ -29,6 +29,7 @@ FastPath = Literal[
     "bands closed",  # instances came from slices by time
     "rounds",  # `rolling` went from round to round, keys side by side
     "series",  # results travelled to Spark in series
+    "suffixes ahead",  # a second thread made the suffixes of PBA between watermarks
     "two threads",  # `slide` shared its work with a second thread
     "text table",  # keys were looked up in a table of texts
 ]
@@ -127,6 +128,10 @@ class Tuning:
     # takes longer than waking the thread, and a combine is not bound by memory.
     threads_length: int = 1 << 13
     threads_fields: int = 6
+    # Processors that may be used; 0 stands for all that this process may run on.
+    processors: int = 0
+    # Seconds that one combine takes, for the size of PBA's chunks over windows of time (Theorem 2).
+    combine_time: float = 1e-8
 
     # Keys that are numbers and lie no further apart than this, for each of them, are looked up
     # without a hash.

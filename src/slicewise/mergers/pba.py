@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 def chunk_size_count(length: int, every: int = 1) -> int:
     """Slices per chunk for windows of `length` events every `every` events (Theorem 1).
 
-    `PBA` takes it for windows that slide by one event. With longer slides it is for whoever inserts
-    slices of `every` events and gives the size to `PBA` as `chunk`. `sw.slide` has all values from
-    the start, so that its two threads never wait for one another's chunk to be complete: there a
-    chunk is a window, whatever the slide.
+    `PBA` takes it for windows that slide by one event, and an operator for its windows over rows
+    and advancing columns. Whoever inserts slices of `every` events gives the size to `PBA` as
+    `chunk`. `sw.slide` has all values from the start, so that its two threads never wait for one
+    another's chunk to be complete: there a chunk is a window, whatever the slide.
 
     >>> chunk_size_count(10, 2), chunk_size_count(32, 1)
     (4, 17)
@@ -55,8 +55,8 @@ def chunk_size_count(length: int, every: int = 1) -> int:
 def chunk_size_time(length: float, every: float, combine_time: float) -> int:
     """Slices per chunk for windows of time, when one combine takes `combine_time` (Theorem 2).
 
-    All three are in the same unit. Nothing in the library measures time between slides while it
-    merges by `PBA`; who inserts slices of time knows both and gives the size to `PBA` as `chunk`.
+    All three are in the same unit. An operator takes it for its windows of time; whoever inserts
+    slices of time gives the size to `PBA` as `chunk`.
 
     >>> chunk_size_time(3600.0, 1.0, 1e-6), chunk_size_time(20, 1, 1)
     (3600, 14)
@@ -69,11 +69,12 @@ def chunk_size_time(length: float, every: float, combine_time: float) -> int:
     return int(needed // (every + 2 * combine_time))
 
 
-# p[3] is the end of the oldest chunk that is closed, and p[9] where it begins; p[4] is where the open
-# one begins, and p[7] how many items it may have (0: any number, until an event leaves). Suffixes are
-# made up to p[5]. p[8] tells whether there are closed chunks behind the oldest one, whose aggregate
-# is the second state behind the buffer; the first one is that of the open chunk. p[10] is the size
-# of chunks where that was given. The end of the chunk that begins in slot i is p[11 + i].
+# p[3] is the end of the oldest chunk that is closed, and p[9] where it begins; p[4] is where the
+# open one begins, and p[7] how many items it may have (0: any number, until an event leaves).
+# Suffixes are made up to p[5]. p[8] tells whether there are closed chunks behind the oldest one,
+# whose aggregate is the second state behind the buffer; the first one is that of the open chunk.
+# p[10] is the size of chunks where that was given. The end of the chunk that begins in slot i is
+# p[11 + i].
 # A closed chunk has its aggregate in its first slot, and suffixes in the others.
 
 
@@ -160,9 +161,9 @@ def query(p: Any, S: Any) -> Any:
 
 
 @kernel
-def work_ahead(p: Any, S: Any, end: int) -> None:
-    """Make the suffixes of closed chunks up to `end`; nothing else touches these meanwhile."""
-    mask = p[2]
+def work_ahead(p: Any, S: Any) -> None:
+    """Make the suffixes of chunks that are closed; nothing else touches these meanwhile."""
+    mask, end = p[2], p[4]
     while p[5] < end:
         begin = p[5]
         after = p[11 + (begin & mask)]
@@ -210,6 +211,7 @@ class PBA(FlatMerger):
     name = "pba"
     kernels = (insert, evict, query, move, close, work_ahead)
     cursors = 10
+    chunked = True
     properties = Properties(
         needs="associative",
         amortised="3",
@@ -254,7 +256,7 @@ class PBA(FlatMerger):
 
             self._other = ThreadPoolExecutor(1, thread_name_prefix="slicewise-pba")
         self._given = end
-        self._ahead = self._other.submit(self._run["work_ahead"], self._p, self._S, end)
+        self._ahead = self._other.submit(self._run["work_ahead"], self._p, self._S)
 
     def _wait(self) -> None:
         """Let the other thread end; an error of its own is raised here."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import wraps
 from typing import ParamSpec, TypeVar
+
+from slicewise.tuning import tuned
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -15,11 +18,19 @@ _facts = 0
 
 
 def in_worker(task: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """A task that leaves its process quick to tidy up after this one and those to come."""
+    """A task that leaves its process quick to tidy up after this one and those to come.
+
+    It uses as many processors as Spark gives a task, which is one unless `spark.task.cpus` says
+    more.
+    """
 
     @wraps(task)
     def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        yield from task(*args, **kwargs)
+        from pyspark import TaskContext
+
+        here = TaskContext.get()
+        with tuned(processors=here.cpus()) if here is not None else nullcontext():
+            yield from task(*args, **kwargs)
         freeze_modules()
 
     return run
