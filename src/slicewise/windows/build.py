@@ -62,9 +62,10 @@ def tumbling(length: Any, *, origin: Any = None, name: str | None = None) -> Win
 def sliding(length: Any, every: Any, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows of `length` that open every `every`; the units of the two choose the kind.
 
-    Time every time, `units` every `units` of the same column, and rows every rows slide along one
-    measure. A length of time every n rows opens a window at every n-th event. A length in rows
-    every time step gives the last n events at each multiple of the step.
+    If both are time, both are rows, or both are `units` of the same column, windows slide along
+    that measure. With a `length` of time and an `every` of n rows, a window of that length opens at
+    every n-th event. With a `length` of n rows and an `every` of time, the last n events are
+    reported at each multiple of `every`.
 
     >>> import slicewise as sw
     >>> sw.sliding("10m", every="1m").name
@@ -118,7 +119,7 @@ def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
 
 @taking_names
 def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Window:
-    """Runs of events with pauses of at most `gap`, cut at `max_length` when one is given.
+    """Runs of events that are at most `gap` apart, cut at `max_length` when one is given.
 
     >>> import slicewise as sw
     >>> sw.session("30s").name, sw.session("30s", max_length="1h").name
@@ -137,7 +138,7 @@ def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Win
 
 @taking_names
 def punctuated(when: Condition, *, name: str | None = None) -> Window:
-    """Runs of events, each opened by an event for which `when` is true, or by the first event.
+    """Runs of events: one begins with the first event, and at each for which `when` is true.
 
     >>> import slicewise as sw
     >>> sw.punctuated("flag").name, sw.punctuated(lambda event: event["x"] > 5).name
@@ -149,7 +150,7 @@ def punctuated(when: Condition, *, name: str | None = None) -> Window:
 
 @taking_names
 def threshold(when: Condition, *, min_rows: int = 1, name: str | None = None) -> Window:
-    """Maximal runs of at least `min_rows` events for which `when` is true.
+    """Runs of at least `min_rows` events in a row for which `when` is true.
 
     >>> import slicewise as sw
     >>> sw.threshold("hot", min_rows=3)

@@ -43,7 +43,7 @@ def _groups(plan: Plan) -> list[str]:
     for group in plan.groups:
         windows = group.windows
         names = ", ".join(entry.window.name for entry in windows)
-        share = "share slices" if len(windows) > 1 else "has slices of its own"
+        share = "share slices" if len(windows) > 1 else "has its own slices"
         if group.kind in ("order", "ties"):
             lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
         elif group.kind in ("rows", "sorted"):
@@ -73,7 +73,7 @@ def _edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
     steps = [f"every {s} from {p}" for s, p in zip(edges.steps, edges.phases, strict=True)]
     steps += [f"at {single}" for single in edges.singles]
     shown = ", ".join(steps[:6]) + (f" and {len(steps) - 6} more" if len(steps) > 6 else "")
-    return f"edges that come {shown}"
+    return f"edges {shown}"
 
 
 def _decisions(plan: Plan, *, cutty: bool) -> list[str]:
