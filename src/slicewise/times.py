@@ -307,7 +307,7 @@ class Times:
     measure: Measure
 
     def without(self, bad: np.ndarray | None) -> Times:
-        """The same without those of `bad` rows (`None`: there are none)."""
+        """Times without those of `bad` rows (`None`: there are none)."""
         if bad is None:
             return self
         return replace(self, valid=~bad if self.valid is None else self.valid & ~bad)

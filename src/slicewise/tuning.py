@@ -38,12 +38,12 @@ FastPath = Literal[
 class Tuning:
     """Thresholds between ways; the defaults are what was measured to be best."""
 
-    # Kernels run as plain Python for calls with arrays of at most so many places, until they have
-    # taken so many seconds: to compile one takes longer (measured: 0.1 s, in which Python does
-    # 50,000 rows). Otherwise all of them run as plain Python, or all are compiled.
+    # Kernels run as plain Python for calls with arrays of at most so many places, until each has
+    # taken so many seconds of processor time: to compile one takes 0.1 to 1.5 s (measured), and to
+    # load the compiler half a second. Otherwise all run as plain Python, or all are compiled.
     kernels: Literal["by work", "plain", "compiled"] = "by work"
     plain_places: int = 1 << 15
-    plain_seconds: float = 0.05
+    plain_seconds: float = 0.3
 
     # Slices by time instead of by key: with at least so many keys, and so many events in a batch,
     # to which every so many keys add one (measured: the more keys, the fewer events it takes).

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.slicing.emit import output
 from slicewise.slicing.state.resume import resume
 from slicewise.testing import Oracle, paths_taken

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.aggregates.base import read, share, states_of
+from slicewise.aggregates.bound import read, share, states_of
 from slicewise.aggregates.laws import same
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, load, store

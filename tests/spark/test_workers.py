@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import share
+from slicewise.aggregates.bound import share
 from slicewise.errors import AggregateError
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.spark.asked import outputs

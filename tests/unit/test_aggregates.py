@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise import agg
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import read, share, states_of
+from slicewise.aggregates.bound import read, share, states_of
 from slicewise.aggregates.laws import same
 from slicewise.aggregates.lists import Rope
 from slicewise.aggregates.multiset import Multiset

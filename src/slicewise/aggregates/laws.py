@@ -18,7 +18,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, bound_columns
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import bound_columns
 from slicewise.columns import Column
 from slicewise.errors import LawError
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import States
+from slicewise.aggregates.bound import States
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, store

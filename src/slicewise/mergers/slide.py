@@ -19,18 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import (
-    Aggregate,
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import (
     Bound,
     Component,
     States,
     bound_columns,
-    objects_column,
     read,
     share,
     states_of,
-    typed_nulls,
 )
+from slicewise.aggregates.interpreted import objects_column, typed_nulls
 from slicewise.aggregates.laws import check_first_run
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column

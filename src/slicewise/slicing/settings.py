@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, type_of_nulls
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.interpreted import type_of_nulls
 from slicewise.arguments import checked_aggregates
 from slicewise.errors import (
     AggregateError,

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Aggregate, Bound
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound
 from slicewise.arguments import check_outputs, checked_aggregates, listed
 from slicewise.columns import Column
 from slicewise.errors import SpanError

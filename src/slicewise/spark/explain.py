@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.slicing.emit.explain import explain_plan
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.plan import plan

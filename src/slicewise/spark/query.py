@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from slicewise.aggregates.base import Aggregate, Bound, bound_columns
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound, bound_columns
 from slicewise.aggregates.own import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, ColumnTypeError
 from slicewise.slicing.settings import CHOSEN, Merging

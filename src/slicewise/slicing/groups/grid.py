@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.edges.cutty import cut_by, kept_by

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import Bound, Component, reads
+from slicewise.aggregates.bound import Bound, Component, reads
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger

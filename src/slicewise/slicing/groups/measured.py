@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.arrays.ordering import order_of
 from slicewise.codegen.kernel import kernel, run
 from slicewise.errors import CapabilityError

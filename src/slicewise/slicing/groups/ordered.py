@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slicewise.aggregates.base import Bound, bound_columns, reads
+from slicewise.aggregates.bound import Bound, bound_columns, reads
 from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.limits import EVER
 from slicewise.slicing.families.window_set import WindowSet

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slicewise.aggregates.base import States
+from slicewise.aggregates.bound import States
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import OPEN, kernel, run
 from slicewise.codegen.prelude import identity, load, part, store

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, Component, States, read, share, taken
+from slicewise.aggregates.bound import Bound, Component, States, read, share, taken
 from slicewise.columns import Column
 from slicewise.limits import INFINITY
 from slicewise.mergers.base import FlatMerger

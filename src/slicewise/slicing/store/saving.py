@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, Component, States, place_of
+from slicewise.aggregates.bound import Bound, Component, States, place_of
 from slicewise.aggregates.components import rows
 from slicewise.errors import SnapshotError
 from slicewise.limits import REACH

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import Bound, Component, States, read, taken
+from slicewise.aggregates.bound import Bound, Component, States, read, taken
 from slicewise.codegen.kernel import run
 from slicewise.columns import Column
 from slicewise.limits import INFINITY

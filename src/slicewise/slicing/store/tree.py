@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import States
+from slicewise.aggregates.bound import States
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
 from slicewise.codegen.prelude import load, store

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import Bound, Component, place_of, share
+from slicewise.aggregates.bound import Bound, Component, place_of, share
 from slicewise.arrays.grouping import encode
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.families.family import WindowEntry

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from slicewise import tuning
-from slicewise.aggregates.base import Component, share
+from slicewise.aggregates.bound import Component, share
 from slicewise.errors import CapabilityError
 from slicewise.slicing.ingest.reach import reach_of
 from slicewise.slicing.settings import Merging
