@@ -11,6 +11,7 @@ results of them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -104,6 +105,12 @@ class Operator:
         self._guard = self.parts.guard
         self.parts.windows.begin(windows)
         self.parts.slices.replan()
+
+    def __repr__(self) -> str:
+        given = {"windows": self.windows, **self.settings.given(), "max_late": self.max_late}
+        default = inspect.signature(type(self)).parameters
+        shown = [f"{k}={v!r}" for k, v in given.items() if v != default[k].default]
+        return f"sw.Operator({', '.join(shown)})"
 
     # Windows.
 

@@ -22,6 +22,7 @@ from slicewise.suggestions import taking_names
 from slicewise.times import since_epoch
 from slicewise.windows.base import (
     DURATIONS,
+    MONDAY,
     Condition,
     Window,
     check_condition,
@@ -36,9 +37,6 @@ from slicewise.windows.rows_every_time import RowsEveryTime
 from slicewise.windows.session import Session
 from slicewise.windows.threshold import Threshold
 from slicewise.windows.time_every_rows import TimeEveryRows
-
-# The first Monday after the epoch, in microseconds.
-MONDAY = 4 * MICROSECONDS["d"]
 
 # How a text begins that is a moment and no duration.
 _DATE = re.compile(r"\d{4}-")
@@ -71,7 +69,7 @@ def sliding(length: Any, every: Any, *, origin: Any = None, name: str | None = N
     >>> sw.sliding("10m", every="1m").name
     'sliding_10m_1m'
     >>> sw.sliding(sw.rows(10), every="5s")
-    RowsEveryTime(name='sliding_10rows_5s', length=10, every=5000000, origin=0, unit='us')
+    sw.sliding(sw.rows(10), every='5s')
     """
     long, step = span(length), span(every)
     return _sliding(long, step, origin, _named(name, f"sliding_{long}_{step}"), "sliding")
@@ -103,7 +101,7 @@ def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
 
     >>> import slicewise as sw
     >>> sw.fixed(100, 50)
-    Fixed(name='fixed_100_50', axis=None, start=100, length=50, unit=None)
+    sw.fixed(100, 50)
     """
     long = span(length)
     axis = _common_axis(long, long, "fixed")
@@ -154,7 +152,7 @@ def threshold(when: Condition, *, min_rows: int = 1, name: str | None = None) ->
 
     >>> import slicewise as sw
     >>> sw.threshold("hot", min_rows=3)
-    Threshold(name='threshold_hot', when='hot', min_rows=3)
+    sw.threshold('hot', min_rows=3)
     """
     check_condition("a threshold window", when)
     return Threshold(name=_named(name, _with("threshold", when)), when=when, min_rows=min_rows)
