@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.testing import Oracle, assert_same_rows
+from slicewise.testing import Oracle, assert_same_rows, paths_taken
+from slicewise.tuning import tuned
 
 
 def operator(*windows: Any, **more: Any) -> sw.Operator:
@@ -152,7 +153,9 @@ def test_rule_05_many_keys_by_time_with_snapshots_in_between(emit: Any) -> None:
     for number in range(3):
         times = 100 * number + random.integers(-80, 100, 4200)
         batch = {"t": times, "k": random.integers(0, 300, 4200), "x": random.integers(0, 9, 4200)}
-        op.process(batch)
+        with tuned(keys_by_time=256), paths_taken() as taken:
+            op.process(batch)
+        assert taken["bands"]
         oracle.process(batch)
         if number == 1:
             op = sw.Operator.restore(op.snapshot())
