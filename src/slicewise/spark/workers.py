@@ -5,11 +5,10 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from slicewise.tuning import tuned
+from slicewise.tuning import tune
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,8 +28,9 @@ def in_worker(task: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
         from pyspark import TaskContext
 
         here = TaskContext.get()
-        with tuned(processors=here.cpus()) if here is not None else nullcontext():
-            yield from task(*args, **kwargs)
+        if here is not None:
+            tune(processors=here.cpus())
+        yield from task(*args, **kwargs)
         freeze_modules()
 
     return run
