@@ -63,6 +63,17 @@ def drain(
     A checkpoint has pickled states only where states are more than plain values. Spark's active
     session reads it unless another is given. The query may have other stateful operators beside; of
     several streams of Slicewise `metrics` names one.
+
+    Args:
+        checkpoint: The folder of the stopped stream's checkpoint.
+        windows: The windows, all as they were, where they cannot be found by name.
+        aggs: The aggregates, likewise.
+        spark: The session that reads; the active one unless given.
+        trusted: Lets names of functions be looked up and pickled states be read.
+        metrics: The name under which the stream reports, where a query has several.
+
+    >>> import slicewise as sw
+    >>> open_windows = sw.drain("/data/checkpoint")  # doctest: +SKIP
     """
     check_installed("sw.drain")
     from pyspark.sql.types import StructType
