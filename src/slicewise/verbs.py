@@ -18,7 +18,7 @@ Data = TypeVar("Data")
 
 
 class Transform(Protocol):
-    """A function from a table to another of the same kind, as `df.transform` takes it."""
+    """A function from a table to another of the same kind, for `df.transform`."""
 
     def __call__(self, data: Data) -> Data: ...
 
@@ -39,15 +39,15 @@ def rolling(
     metrics: str | None = None,
     unit: str | None = None,
 ) -> Data:
-    """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
+    """Returns `data` with a column for each aggregate and span: its value over `(t - span, t]`.
 
     A row sees the rows of its own key (`by`, one column or several; null is a key like any other)
     whose time is in the span that ends with its own time, among them all rows of the very same
     time. `sw.rows(n)` is the last `n` rows of the key in the order of (time, arrival), ending with
     the row itself. Rows may come in any order and stay in it. A row without a usable time gets
-    nulls and is in nobody's window; if it has one, such as half a unit or infinity, a
-    `BadRowsWarning` says how many there are. `order` is a column, or several, that orders rows of
-    equal time, as in `sw.windowed`.
+    nulls and is in no window; if its time is not null but cannot be used, such as half a unit or
+    infinity, a `BadRowsWarning` says how many such rows there are. `order` is a column, or several,
+    that orders rows of equal time, as in `sw.windowed`.
 
     The row itself is in every frame. So `sw.agg.first` over `sw.rows(2)` is no lag: the first row
     of a key, and a row after a null, get their own value, from which a model must not learn.
@@ -124,11 +124,12 @@ def windowed(
     store: Literal["lazy", "eager"] | None = None,
     partials: Literal["cutty", "pairs", "pairs+", "panes"] | None = None,
 ) -> Data:
-    """The aggregates of every window instance: one row each, in a new table of the same kind.
+    """Returns a table with one row for each window instance and a column for each aggregate.
 
-    Its columns are the keys, `window` (the name), `start`, `end`, and one per aggregate; its rows
-    are in the order of keys (null before the others), windows as given, start and end. All windows
-    of all kinds are answered in one pass over the rows, which may come in any order.
+    The table is of the same kind as `data`. Its columns are the keys, `window` (the name), `start`,
+    `end`, and one per aggregate; its rows are sorted by key (null first), by window in the order
+    given, by start and by end. All windows are computed in one pass over the rows, which may come
+    in any order.
 
     Windows over timestamps have durations as lengths, windows over plain numbers plain numbers;
     `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what plain numbers mean, so that durations can be
@@ -147,11 +148,12 @@ def windowed(
     A table is a stream whose watermark ends at infinity, so the other arguments change nothing
     there: they are for streams, and taken so that one definition runs on both. On a streaming
     DataFrame the watermark is `watermark` behind the newest event, or as far as `withWatermark` on
-    the time column says, and one of them must be given; `lateness` is how long after they close
-    windows still take events; `emit` is `"on_close"` (default), `"final"` or `"on_update"`.
-    `keep_late` hands out dropped events in a column `late`; an event further ahead of the clock
-    than `max_ahead` is one of them. Keys are kept in so many `buckets`, by default one per shuffle
-    partition. What it did is reported under the name `metrics`, by default `"slicewise"`.
+    the time column says, and one of them must be given; `lateness` says for how long windows still
+    take events after they have closed; `emit` is `"on_close"` (default), `"final"` or
+    `"on_update"`. `keep_late` hands out dropped events in a column `late`; an event further ahead
+    of the clock than `max_ahead` is one of them. `buckets` is the number of groups of keys that
+    state is kept in, by default one per shuffle partition. Each micro-batch reports its figures
+    under the name `metrics`, by default `"slicewise"`.
 
     `merger`, `store` and `partials` say how slices are merged, kept and cut, as in `sw.Operator`;
     no answer depends on it. They are refused where a bounded DataFrame of Spark needs no operator.
@@ -217,7 +219,7 @@ def windowed(
 
 @taking_names
 def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
-    """The current answer of rows that a stream emitted: a table of the same kind.
+    """Returns the current answer: of the rows that a stream emitted, those that still hold.
 
     Of each window instance (the keys, `window`, `start` and `end`) the last revision stays, unless
     it is a retraction; the columns `revision`, `retracted` and `late` go, and so do the dropped
@@ -257,7 +259,7 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
 
 @taking_names_of(windowed)
 def windowed_by(**query: Any) -> Transform:
-    """A function that answers `sw.windowed` with these arguments, as `df.transform` takes it.
+    """Returns a function that applies `sw.windowed` with these arguments, for `df.transform`.
 
     Args:
         **query: The arguments of `sw.windowed` but for `data`: `by`, `time`, `windows`, `aggs`,
@@ -278,7 +280,7 @@ def windowed_by(**query: Any) -> Transform:
 
 @taking_names_of(rolling)
 def rolling_by(**query: Any) -> Transform:
-    """A function that answers `sw.rolling` with these arguments, as `df.transform` takes it.
+    """Returns a function that applies `sw.rolling` with these arguments, for `df.transform`.
 
     Args:
         **query: The arguments of `sw.rolling` but for `data`: `by`, `time`, `over`, `aggs`,

@@ -159,7 +159,7 @@ class Operator:
 
     @changing
     def remove_window(self, name: str) -> None:
-        """Drop a window; what only it needed is forgotten."""
+        """Remove a window, and forget what was kept for it alone."""
         parts = self.parts
         entry = parts.windows.find(name)
         self._guard.begin()
@@ -209,17 +209,19 @@ class Operator:
 
     @changing
     def advance(self, watermark: Any) -> list[Result]:
-        """Take a watermark; the results that it closes, revises and retracts.
+        """Take a watermark; returns the results that it closes, revises and retracts.
 
-        They come by window, as given, retractions first, and then by start and end.
+        They are sorted by window, in the order given, with retractions first, and then by start and
+        end.
 
-        If an aggregate raises an error, or there are too many results for one call, nothing is
-        handed out and nothing is lost: the next call gives what this one would have given, or as
-        much of it as closes at a lower watermark, or raises again until the event is gone or the
-        aggregate can take it. If a window or an aggregate of one's own raises an error for an event
-        when it is taken, here or in `process`, that window begins and ends no instance with it and
-        that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
-        `late`, and the error is raised once; the next call goes on.
+        If an aggregate raises an error while results are made, or there are too many results for
+        one call, nothing is emitted and nothing is lost: the next call returns what this one would
+        have returned, or as much of it as closes at a lower watermark, or raises again.
+
+        If a window or an aggregate of your own raises an error for an event, here or in `process`,
+        that window begins and ends no instance with the event, and that aggregate skips it as it
+        skips nulls. The event is counted as bad and is in `late`. The error is raised once, and the
+        next call goes on.
         """
         return self._advanced(watermark, self.parts.output.results)
 
@@ -275,12 +277,12 @@ class Operator:
 
     @reading
     def explain(self) -> str:
-        """In words: which windows share slices, what is stored and why, what is compiled.
+        """Says in words which windows share slices, what is stored and why, and what is compiled.
 
         >>> import slicewise as sw
         >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
         >>> print(op.explain())
-        tumbling_10: has slices of its own of time, cut at edges that come every 10 from 0.
+        tumbling_10: has its own slices of time, cut at edges every 10 from 0.
         Storage: states alone are kept: no window or aggregate needs rows.
         Changes: no slice is ever cut; no event ever leaves a slice.
         Aggregates: compiled or interpreted is decided by the types of the first batch.
@@ -316,7 +318,7 @@ class Operator:
 
     @changing
     def snapshot(self) -> bytes:
-        """All that the operator knows, to go on from later or elsewhere; see `restore`.
+        """Returns all that the operator knows as bytes, from which `restore` goes on.
 
         >>> import slicewise as sw
         >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
@@ -340,7 +342,7 @@ class Operator:
         clock: Callable[[], int] | None = None,
         trusted: bool = False,
     ) -> Operator:
-        """An operator that goes on where the one of the snapshot stopped.
+        """Returns an operator that goes on where the one that made the snapshot stopped.
 
         Windows and aggregates that cannot be found by the name of their class are given again, all
         of them as they were: those whose class is not imported here, and those with a function,

@@ -78,9 +78,10 @@ def sliding(
 ) -> Window:
     """Windows of `length` that open every `every`; the units of the two choose the kind.
 
-    Time every time, `units` every `units` of the same column, and rows every rows slide along one
-    measure. A length of time every n rows opens a window at every n-th event. A length in rows
-    every time step gives the last n events at each multiple of the step.
+    If both are time, both are rows, or both are `units` of the same column, windows slide along
+    that measure. With a `length` of time and an `every` of n rows, a window of that length opens at
+    every n-th event. With a `length` of n rows and an `every` of time, the last n events are
+    reported at each multiple of `every`.
 
     Args:
         length: How long an instance is: a duration, a number, `sw.rows(n)` or `sw.units(n,
@@ -156,7 +157,7 @@ def fixed(start: Any, length: SpanLike, *, name: str | None = None) -> Window:
 def session(
     gap: SpanLike, *, max_length: SpanLike | None = None, name: str | None = None
 ) -> Window:
-    """Runs of events with pauses of at most `gap`, cut at `max_length` when one is given.
+    """Runs of events that are at most `gap` apart, cut at `max_length` when one is given.
 
     Args:
         gap: The longest pause between two events of a session: a duration or a number.
@@ -180,7 +181,7 @@ def session(
 
 @taking_names
 def punctuated(when: Condition, *, name: str | None = None) -> Window:
-    """Runs of events, each opened by an event for which `when` is true, or by the first event.
+    """Runs of events: one begins with the first event, and at each for which `when` is true.
 
     Args:
         when: A boolean column, or a function of the event, which is a mapping of its columns.
@@ -196,7 +197,7 @@ def punctuated(when: Condition, *, name: str | None = None) -> Window:
 
 @taking_names
 def threshold(when: Condition, *, min_rows: int = 1, name: str | None = None) -> Window:
-    """Maximal runs of at least `min_rows` events for which `when` is true.
+    """Runs of at least `min_rows` events in a row for which `when` is true.
 
     Args:
         when: A boolean column, or a function of the event, which is a mapping of its columns.

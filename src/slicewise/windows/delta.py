@@ -71,7 +71,7 @@ class Delta(Window):
 
 @taking_names
 def delta(on: str, by: float, *, name: str | None = None) -> Window:
-    """Runs of events, each opened by one whose column `on` has moved by `by` or more.
+    """Runs of events; one ends when column `on` is `by` or more away from its first value.
 
     Args:
         on: A column of numbers.
