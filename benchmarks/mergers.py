@@ -21,7 +21,7 @@ import polars as pl
 
 import slicewise as sw
 from benchmarks.common import DOCS, Report, best, cores, machine, seconds
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.aggregates.moments import Moments
 from slicewise.aggregates.sums import numbers
 from slicewise.mergers import CATALOGUE, PBA

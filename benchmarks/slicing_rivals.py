@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Aggregate, read, share, states_of
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import read, share, states_of
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, lift, load, store

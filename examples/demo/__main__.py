@@ -18,8 +18,9 @@ from rich.console import Console
 import slicewise as sw
 from examples.demo import findings, page
 from examples.demo.match import DELAY, QUERY, SCHEMA, make_match, write_match
-from examples.demo.runs import agreed, open_stream, race, run, start_spark
+from examples.demo.runs import agreed, open_stream, race, run
 from examples.demo.tables import show_results
+from slicewise.spark.local import start_spark
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import slicewise as sw
 from examples.demo.match import DELAY, KICK_OFF, seconds
-from examples.demo.runs import SETTINGS, Run
+from examples.demo.runs import Run
+from slicewise.spark.local import SETTINGS
 
 Rows = list[dict[str, Any]]
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +15,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import slicewise as sw
 from examples.demo.match import DELAY, EVERY, LENGTH, QUERY, SCHEMA
 
-SETTINGS = {
-    "spark.master": "local[2]",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.python.daemon.module": "slicewise.spark.daemon",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -37,22 +25,6 @@ class Run:
     events: int
     micro_batches: int
     state_bytes: int
-
-
-def start_spark() -> SparkSession:
-    """A Spark session that keeps its own log to itself."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    warnings.simplefilter("ignore")
-    shown = os.dup(2)
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 2)  # Java inherits it
-    try:
-        builder = SparkSession.builder.appName("slicewise demo")
-        for name, value in SETTINGS.items():
-            builder = builder.config(name, value)
-        return builder.getOrCreate()
-    finally:
-        os.dup2(shown, 2)
 
 
 def open_stream(spark: SparkSession, folder: Path, *, at_once: int = 1) -> DataFrame:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slicewise.slicing.operator import Operator
     from slicewise.spark.sinks.upsert import upsert
     from slicewise.spark.stream.draining import drain
+    from slicewise.warming import warm
 
 __version__ = "0.1.0"
 
@@ -56,6 +57,7 @@ __all__ = [
     "tumbling",
     "units",
     "upsert",
+    "warm",
     "windowed",
     "windowed_by",
 ]
@@ -70,6 +72,7 @@ _LATE = {
     "slide": "slicewise.mergers.slide",
     "testing": None,
     "upsert": "slicewise.spark.sinks.upsert",
+    "warm": "slicewise.warming",
 }
 
 

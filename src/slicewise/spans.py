@@ -100,6 +100,9 @@ class Rows:
     def __str__(self) -> str:
         return f"{self.count}rows"
 
+    def __repr__(self) -> str:
+        return f"sw.rows({self.count})"
+
 
 @dataclass(frozen=True, slots=True)
 class Units:
@@ -121,6 +124,9 @@ class Units:
 
     def __str__(self) -> str:
         return f"{self.count}{self.on}"
+
+    def __repr__(self) -> str:
+        return f"sw.units({self.count!r}, on={self.on!r})"
 
 
 Span = Duration | Ticks | Rows | Units
@@ -150,7 +156,7 @@ def span(given: Any) -> Span:
     """The span that `given` stands for; raises `SpanError` for what cannot be one.
 
     >>> span("1h30m"), span(100), span(rows(3))
-    (Duration(microseconds=5400000000, text='1h30m'), Ticks(count=100), Rows(count=3))
+    (Duration(microseconds=5400000000, text='1h30m'), Ticks(count=100), sw.rows(3))
     """
     if isinstance(given, Duration | Ticks | Rows | Units):
         return given

@@ -204,6 +204,17 @@ class Parsed(NamedTuple):
     ordered: bool = False
     per_microsecond: int = 1
 
+    def within(self, first: int, last: int) -> Parsed:
+        """Times of which those before `first` or after `last` are not usable."""
+        if self.usable is None and self.low >= first and self.high <= last:
+            return self
+        inside: np.ndarray = (self.values >= first) & (self.values <= last)
+        if self.usable is not None:
+            inside &= self.usable
+            if (inside == self.usable).all():
+                return self
+        return Parsed(self.values, inside, 0, 0)
+
 
 def parsed(column: Column, name: str, *, fine: bool = False) -> Parsed:
     """Times in microseconds, or in the column's own unit for plain numbers, and which are usable.
@@ -296,7 +307,7 @@ class Times:
     measure: Measure
 
     def without(self, bad: np.ndarray | None) -> Times:
-        """The same without those of `bad` rows (`None`: there are none)."""
+        """Times without those of `bad` rows (`None`: there are none)."""
         if bad is None:
             return self
         return replace(self, valid=~bad if self.valid is None else self.valid & ~bad)

@@ -10,7 +10,7 @@ Tests set thresholds for a while, so that small inputs go the ways of large ones
 ...     active().keys_by_time
 1
 >>> active().keys_by_time
-256
+1024
 
 Each fast way notes that it was taken, once per call, so that a test can tell (`paths_taken` of
 `slicewise.testing`).
@@ -38,16 +38,17 @@ FastPath = Literal[
 class Tuning:
     """Thresholds between ways; the defaults are what was measured to be best."""
 
-    # Kernels run as plain Python for calls with arrays of at most so many places, until they have
-    # taken so many seconds: to compile one takes longer (measured: 0.1 s, in which Python does
-    # 50,000 rows). Otherwise all of them run as plain Python, or all are compiled.
+    # Kernels run as plain Python for calls with arrays of at most so many places, until each has
+    # taken so many seconds of processor time: to compile one takes 0.1 to 1.5 s (measured), and to
+    # load the compiler half a second. Otherwise all run as plain Python, or all are compiled.
     kernels: Literal["by work", "plain", "compiled"] = "by work"
     plain_places: int = 1 << 15
-    plain_seconds: float = 0.05
+    plain_seconds: float = 0.3
 
     # Slices by time instead of by key: with at least so many keys, and so many events in a batch,
-    # to which every so many keys add one (measured: the more keys, the fewer events it takes).
-    keys_by_time: int = 256
+    # to which every so many keys add one (measured: the more keys, the fewer events it takes; 1024
+    # keys are faster by time by a seventh in small batches and by half in large ones, 500 slower).
+    keys_by_time: int = 1024
     events_by_time: int = 4096
     keys_per_event: int = 8
     # Slices that a change of the store may move for each event that came since the last change.
@@ -130,10 +131,6 @@ class Tuning:
     # Items of a chunk of `PBA` over windows whose length is not known: below, a task costs more
     # than it does.
     chunk_least: int = 16
-
-    # Keys that are numbers and lie no further apart than this, for each of them, are looked up
-    # without a hash.
-    places_per_key: int = 16
 
     # Spark: an expression with more progressions of edges than this is slower than Python.
     native_progressions: int = 32

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
+from typing import Any, Literal, Protocol, TypeVar
 
 from slicewise.aggregates.base import Aggregate
-from slicewise.arguments import (
-    check_columns,
-    check_outputs,
-    checked_aggregates,
-    listed,
-    sources_of,
-)
-from slicewise.columns import Source, read_columns
 from slicewise.errors import (
-    BadRowsWarning,
     ColumnTypeError,
-    SpanError,
     WindowError,
-    warn,
 )
-from slicewise.names import column_name, column_names
-from slicewise.spans import Ticks
-from slicewise.spans import span as as_span
 from slicewise.suggestions import taking_names, taking_names_of
-from slicewise.times import Measure, as_length, times_of, unusable
+from slicewise.times import as_length
 from slicewise.windows import Window
 
 Data = TypeVar("Data")
 
 
 class Transform(Protocol):
-    """A function from a table to another of the same kind, as `df.transform` takes it."""
+    """A function from a table to another of the same kind, for `df.transform`."""
 
     def __call__(self, data: Data) -> Data: ...
 
@@ -55,15 +39,15 @@ def rolling(
     metrics: str | None = None,
     unit: str | None = None,
 ) -> Data:
-    """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
+    """Returns `data` with a column for each aggregate and span: its value over `(t - span, t]`.
 
     A row sees the rows of its own key (`by`, one column or several; null is a key like any other)
     whose time is in the span that ends with its own time, among them all rows of the very same
     time. `sw.rows(n)` is the last `n` rows of the key in the order of (time, arrival), ending with
     the row itself. Rows may come in any order and stay in it. A row without a usable time gets
-    nulls and is in nobody's window; if it has one, such as half a unit or infinity, a
-    `BadRowsWarning` says how many there are. `order` is a column, or several, that orders rows of
-    equal time, as in `sw.windowed`.
+    nulls and is in no window; if its time is not null but cannot be used, such as half a unit or
+    infinity, a `BadRowsWarning` says how many such rows there are. `order` is a column, or several,
+    that orders rows of equal time, as in `sw.windowed`.
 
     `over` is a span or a list of spans: over timestamps a duration (`"10m"`, a `timedelta`), over
     plain numbers a whole number of their units, or `sw.rows(n)`. `unit` (`"s"`, `"ms"`, `"us"` or
@@ -80,77 +64,25 @@ def rolling(
     >>> found["x_sum_5"], found["x_sum_2rows"]
     ([3, 8, 8, 2], [3, 4, 5, 6])
     """
-    if is_spark(data):
-        from slicewise.spark.batch.rolling import rolling as bounded
-        from slicewise.spark.options import StreamOptions
-        from slicewise.spark.stream.rolling import rolling_stream
+    query = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order, "unit": unit}
+    made: Data
+    if not is_spark(data):
+        from slicewise.tables.rolling import rolled
 
-        query: dict[str, Any] = {"by": by, "time": time, "over": over, "aggs": aggs, "order": order}
-        query |= {"unit": unit}
-        query["options"] = StreamOptions(
-            watermark=watermark,
-            buckets=buckets,
-            keep_late=keep_late,
-            max_ahead=max_ahead,
-            metrics=metrics,
-        )
-        answered: Data
-        if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = rolling_stream(data, **query)
-        else:
-            answered = bounded(data, **query)
-        return answered
-    from slicewise.tables import table_of
+        made = rolled(data, **query)
+        return made
+    from slicewise.spark.batch.rolling import rolling as bounded
+    from slicewise.spark.options import StreamOptions
+    from slicewise.spark.stream.rolling import rolling_stream
 
-    table = table_of(data)
-    spans = [as_span(one) for one in listed(over)]
-    chosen = checked_aggregates("rolling", aggs)
-    if not spans:
-        raise SpanError("`rolling` needs at least one span in `over`; given: none.")
-    keys, decides = column_names("by", by), column_names("order", order)
-    time = column_name("time", time)
-    read = (name for agg in chosen for name in agg.columns)
-    check_columns(table.names, [*keys, time, *read, *decides])
-    outputs = [f"{agg.output}_{span}" for agg in chosen for span in spans]
-    check_outputs(outputs, table.names)
-    used = dict.fromkeys(name for agg in chosen for name in agg.columns)
-    from slicewise.arrays.ranks import ranks
-    from slicewise.frames.trailing import rolling_columns
-
-    arrows = {name: table.arrow(name) for name in (*keys, *decides)}
-    columns, texts = read_columns((time, *used), table.column, table.arrow)
-    places: Any = None
-    if decides:
-        # What comes first here comes first among rows of one time.
-        places = np.argsort(ranks([arrows[name] for name in decides]), kind="stable")
-        arrows = {name: array.take(places) for name, array in arrows.items()}
-        columns = {name: column.take(places) for name, column in columns.items()}
-        texts = None if texts is None else texts[places]
-    times = times_of(columns[time], time, unit)
-    readable = times.without(texts)
-    bad = unusable(columns[time], readable.valid)
-    if any(isinstance(span, Ticks) for span in spans):
-        times.measure.warn_of_unit(times.values, times.valid)
-    results = rolling_columns(
-        [arrows[key] for key in keys],
-        readable,
-        {name: columns[name] for name in used},
-        spans,
-        chosen,
-        nan_is_null=table.nan_is_null,
+    query["options"] = StreamOptions(
+        watermark=watermark,
+        buckets=buckets,
+        keep_late=keep_late,
+        max_ahead=max_ahead,
+        metrics=metrics,
     )
-    if bad:
-        warn(
-            f"{bad} rows have a time in {time!r} that cannot be used (a fraction, infinite or out "
-            "of range), or a text that is no UTF-8: their results are null, and they are in no "
-            "window. Round or filter them.",
-            BadRowsWarning,
-        )
-    if places is not None:
-        back = np.argsort(places)
-        results = [column.take(back) for column in results]
-    like = {f"{output}_{span}": c for output, c in sources_of(chosen).items() for span in spans}
-    made: Data = table.with_columns(dict(zip(outputs, results, strict=True)), like)
+    made = rolling_stream(data, **query) if data.isStreaming else bounded(data, **query)  # type: ignore[attr-defined]  # a DataFrame
     return made
 
 
@@ -171,12 +103,16 @@ def windowed(
     max_ahead: Any = "1d",
     metrics: str | None = None,
     unit: str | None = None,
+    merger: str | None = None,
+    store: Literal["lazy", "eager"] | None = None,
+    partials: Literal["cutty", "pairs", "pairs+", "panes"] | None = None,
 ) -> Data:
-    """The aggregates of every window instance: one row each, in a new table of the same kind.
+    """Returns a table with one row for each window instance and a column for each aggregate.
 
-    Its columns are the keys, `window` (the name), `start`, `end`, and one per aggregate; its rows
-    are in the order of keys (null before the others), windows as given, start and end. All windows
-    of all kinds are answered in one pass over the rows, which may come in any order.
+    The table is of the same kind as `data`. Its columns are the keys, `window` (the name), `start`,
+    `end`, and one per aggregate; its rows are sorted by key (null first), by window in the order
+    given, by start and by end. All windows are computed in one pass over the rows, which may come
+    in any order.
 
     Windows over timestamps have durations as lengths, windows over plain numbers plain numbers;
     `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what plain numbers mean, so that durations can be
@@ -195,11 +131,15 @@ def windowed(
     A table is a stream whose watermark ends at infinity, so the other arguments change nothing
     there: they are for streams, and taken so that one definition runs on both. On a streaming
     DataFrame the watermark is `watermark` behind the newest event, or as far as `withWatermark` on
-    the time column says, and one of them must be given; `lateness` is how long after they close
-    windows still take events; `emit` is `"on_close"` (default), `"final"` or `"on_update"`.
-    `keep_late` hands out dropped events in a column `late`; an event further ahead of the clock
-    than `max_ahead` is one of them. Keys are kept in so many `buckets`, by default one per shuffle
-    partition. What it did is reported under the name `metrics`, by default `"slicewise"`.
+    the time column says, and one of them must be given; `lateness` says for how long windows still
+    take events after they have closed; `emit` is `"on_close"` (default), `"final"` or
+    `"on_update"`. `keep_late` hands out dropped events in a column `late`; an event further ahead
+    of the clock than `max_ahead` is one of them. `buckets` is the number of groups of keys that
+    state is kept in, by default one per shuffle partition. Each micro-batch reports its figures
+    under the name `metrics`, by default `"slicewise"`.
+
+    `merger`, `store` and `partials` say how slices are merged, kept and cut, as in `sw.Operator`;
+    no answer depends on it. They are refused where a bounded DataFrame of Spark needs no operator.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
@@ -213,75 +153,37 @@ def windowed(
     session_5 1 9 4
     session_5 12 18 6
     """
-    if is_spark(data):
-        from slicewise.spark.batch.windowed import windowed as bounded
-        from slicewise.spark.options import StreamOptions
-        from slicewise.spark.stream.windowed import windowed_stream
+    from slicewise.slicing.settings import Merging
 
-        check_streaming(emit, lateness)
-        query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
-        query |= {"order": order, "unit": unit}
-        query["options"] = StreamOptions(
-            watermark=watermark,
-            lateness=lateness,
-            emit=emit,
-            buckets=buckets,
-            keep_late=keep_late,
-            max_ahead=max_ahead,
-            metrics=metrics,
-        )
-        answered: Data
-        if data.isStreaming:  # type: ignore[attr-defined]  # it is a DataFrame
-            answered = windowed_stream(data, **query)
-        else:
-            answered = bounded(data, **query)
-        return answered
-    from slicewise.slicing.bounded import windowed_table
-    from slicewise.slicing.settings import TIMES
-    from slicewise.tables import table_of
-
-    table = table_of(data)
-    chosen, defined = checked_aggregates("windowed", aggs), listed(windows)
-    keys, decides = column_names("by", by), column_names("order", order)
-    time = column_name("time", time)
     check_streaming(emit, lateness)
-    reads = [window.reads for window in defined if isinstance(window, Window)]
-    needed = dict.fromkeys([*keys, time, *(name for agg in chosen for name in agg.columns)])
-    needed |= dict.fromkeys(name for names in reads for name in names or ())
-    needed |= dict.fromkeys(decides)
-    check_columns(table.names, [*needed])
-    measure = Measure.of(time, table.arrow(time).type, unit)
-    for name, given in (("lateness", lateness), ("watermark", watermark)):
-        if given is not None:
-            measure.length(f"`{name}`", as_length(name, given))
-    # Windows with a condition or logic of the user's own may look at any column.
-    wanted = table.names if None in reads else [*needed]
-    check_columns(table.names, wanted)
-    found, bad = windowed_table(
-        {name: table.arrow(name) for name in wanted},
-        by=keys,
-        time=time,
-        windows=defined,
-        aggs=chosen,
-        order=decides,
-        unit=unit,
+    query: dict[str, Any] = {"by": by, "time": time, "windows": windows, "aggs": aggs}
+    query |= {"order": order, "unit": unit, "merging": Merging(merger, store, partials)}
+    made: Data
+    if not is_spark(data):
+        from slicewise.tables.windowed import in_windows
+
+        made = in_windows(data, **query, delays={"lateness": lateness, "watermark": watermark})
+        return made
+    from slicewise.spark.batch.windowed import windowed as bounded
+    from slicewise.spark.options import StreamOptions
+    from slicewise.spark.stream.windowed import windowed_stream
+
+    query["options"] = StreamOptions(
+        watermark=watermark,
+        lateness=lateness,
+        emit=emit,
+        buckets=buckets,
+        keep_late=keep_late,
+        max_ahead=max_ahead,
+        metrics=metrics,
     )
-    if bad:
-        warn(
-            f"{bad} rows are in no window: they have no usable time in {time!r} (null, NaN, a "
-            "fraction or out of range), a text that is no UTF-8, or a window's condition raised an "
-            "error. Filter them out to say so.",
-            BadRowsWarning,
-        )
-    like = {key: Source(key) for key in keys} | sources_of(chosen)
-    like |= dict.fromkeys(TIMES, Source(time, picked=False))
-    made: Data = table.made(found, like)
+    made = windowed_stream(data, **query) if data.isStreaming else bounded(data, **query)  # type: ignore[attr-defined]  # a DataFrame
     return made
 
 
 @taking_names
 def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
-    """The current answer of rows that a stream emitted: a table of the same kind.
+    """Returns the current answer: of the rows that a stream emitted, those that still hold.
 
     Of each window instance (the keys, `window`, `start` and `end`) the last revision stays, unless
     it is a retraction; the columns `revision`, `retracted` and `late` go, and so do the dropped
@@ -317,7 +219,7 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
 
 @taking_names_of(windowed)
 def windowed_by(**query: Any) -> Transform:
-    """A function that answers `sw.windowed` with these arguments, as `df.transform` takes it.
+    """Returns a function that applies `sw.windowed` with these arguments, for `df.transform`.
 
     >>> import slicewise as sw
     >>> totals = sw.windowed_by(time="t", windows=sw.tumbling(10), aggs=sw.agg.sum("x"))
@@ -333,7 +235,7 @@ def windowed_by(**query: Any) -> Transform:
 
 @taking_names_of(rolling)
 def rolling_by(**query: Any) -> Transform:
-    """A function that answers `sw.rolling` with these arguments, as `df.transform` takes it.
+    """Returns a function that applies `sw.rolling` with these arguments, for `df.transform`.
 
     >>> import slicewise as sw
     >>> features = sw.rolling_by(time="t", over=[5, 10], aggs=sw.agg.max("x"))
@@ -365,6 +267,9 @@ def explain(
     max_ahead: Any = "1d",
     metrics: str | None = None,
     unit: str | None = None,
+    merger: str | None = None,
+    store: Literal["lazy", "eager"] | None = None,
+    partials: Literal["cutty", "pairs", "pairs+", "panes"] | None = None,
 ) -> str:
     """Explain in words what `sw.windowed` (with `windows`) or `sw.rolling` (with `over`) would do.
 
@@ -383,6 +288,7 @@ def explain(
             f"{type(data).__module__}.{type(data).__qualname__}. For tables in this process, "
             "`sw.Operator(...).explain()` says what is kept."
         )
+    from slicewise.slicing.settings import Merging
     from slicewise.spark.explain import explain_rolling, explain_windowed
     from slicewise.spark.options import StreamOptions
 
@@ -398,7 +304,8 @@ def explain(
         metrics=metrics,
     )
     if over is None:
-        return explain_windowed(data, windows=windows, **query)
+        merging = Merging(merger, store, partials)
+        return explain_windowed(data, windows=windows, merging=merging, **query)
     return explain_rolling(data, over=over, **query)
 
 

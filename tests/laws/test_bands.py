@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate, Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.slicing.emit import output
 from slicewise.slicing.state.resume import resume
 from slicewise.testing import Oracle, paths_taken
@@ -46,7 +46,7 @@ def test_the_kinds_of_windows_without_context_are_known_by_name() -> None:
     st.sampled_from([("on_close", 0), ("final", 0), ("final", 9)]),
 )
 def test_instances_of_all_keys_close_as_they_are_defined_to(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step], how: tuple[Any, int]
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step], how: tuple[Any, int]
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     made |= {"emit": how[0], "lateness": how[1]}
@@ -56,7 +56,7 @@ def test_instances_of_all_keys_close_as_they_are_defined_to(
 
 @given(free_windows(), st.sampled_from(AGGREGATES), steps(ordered=True))
 def test_events_in_order_close_instances_as_they_come(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step]
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step]
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     made["ordered"] = True
@@ -123,7 +123,7 @@ def both_ways(batches: list[dict[str, np.ndarray]], **made: Any) -> pa.Table:
 
 @given(free_windows(), st.sampled_from(AGGREGATES), steps())
 def test_slices_by_time_outlast_a_snapshot_after_every_step(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step]
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step]
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     with by_time():
@@ -157,7 +157,7 @@ def is_by_time(blob: bytes) -> bool:
 
 
 def test_a_snapshot_changes_nothing_and_gives_the_store_by_time_back() -> None:
-    first, second = in_rounds(2, 700)
+    first, second = in_rounds(2, 1200)
     op = sw.Operator(**MANY)
     op.process(first)
     op.advance(300)
@@ -174,7 +174,7 @@ def test_a_snapshot_changes_nothing_and_gives_the_store_by_time_back() -> None:
 
 
 def test_a_stream_keeps_the_store_by_time_from_one_micro_batch_to_the_next() -> None:
-    batches = in_rounds(6, 700)
+    batches = in_rounds(6, 1200)
     plain = sw.Operator(**MANY)
     op = sw.Operator(**MANY)
     with paths_taken() as taken:
@@ -189,7 +189,7 @@ def test_a_stream_keeps_the_store_by_time_from_one_micro_batch_to_the_next() -> 
 
 @pytest.mark.parametrize("change", ["a window more", "a window less", "an aggregate more"])
 def test_slices_by_time_go_on_with_other_definitions(change: str) -> None:
-    first, second = in_rounds(2, 700)
+    first, second = in_rounds(2, 1200)
     made = dict(MANY)
     if change == "a window more":
         made["windows"] = [*MANY["windows"], sw.tumbling(600)]
@@ -207,7 +207,7 @@ def test_slices_by_time_go_on_with_other_definitions(change: str) -> None:
             results.append(answers(resume(sw.Operator(**made), op.snapshot(), TYPES), [second]))
     by_time_, by_key = results
     assert by_time_.equals(by_key)
-    assert len(by_key) > 700
+    assert len(by_key) > 1200
 
 
 def test_events_before_a_snapshot_count_towards_a_change_of_the_store() -> None:

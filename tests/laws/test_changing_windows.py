@@ -8,20 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.testing import assert_same_rows
 from slicewise.testing.strategies import KINDS
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 from tests.support.changes import MODES, TIMED, Add, Remove, Watched, check, scripts, windows_of
 from tests.support.operators import aggregates, without_retracted_values
 
 
 @given(windows_of(TIMED, "v"), aggregates, scripts(TIMED), st.sampled_from(MODES))
 def test_windows_come_and_go_as_the_definitions_say(
-    window: Window, aggs: list[Aggregate], script: list[Any], mode: tuple[Any, int]
+    window: Window, aggs: list[sw.Aggregate], script: list[Any], mode: tuple[Any, int]
 ) -> None:
     emit, lateness = mode
-    if isinstance(window, UserWindow):
+    if isinstance(window, sw.UserWindow):
         emit = "final"
     made = {"windows": [window], "aggs": aggs, "by": "k", "emit": emit, "lateness": lateness}
     check(made, script)
@@ -32,7 +31,7 @@ FREE = ["tumbling", "sliding", "cumulate", "fixed"]
 
 @given(windows_of(FREE, "v"), aggregates, scripts(FREE), st.sampled_from(MODES))
 def test_context_free_windows_come_and_go_as_the_definitions_say(
-    window: Window, aggs: list[Aggregate], script: list[Any], mode: tuple[Any, int]
+    window: Window, aggs: list[sw.Aggregate], script: list[Any], mode: tuple[Any, int]
 ) -> None:
     made = {"windows": [window], "aggs": aggs, "by": "k", "emit": mode[0], "lateness": mode[1]}
     check(made, script)
@@ -43,7 +42,7 @@ UNITS = [kind for kind in KINDS if "units" in kind]
 
 @given(aggregates, scripts(UNITS), st.sampled_from(MODES))
 def test_windows_over_a_column_come_and_go_beside_another_one(
-    aggs: list[Aggregate], script: list[Any], mode: tuple[Any, int]
+    aggs: list[sw.Aggregate], script: list[Any], mode: tuple[Any, int]
 ) -> None:
     stays = sw.tumbling(sw.units(4, on="km"), name="stays")
     script = [step for step in script if not isinstance(step, Remove) or step.which]

@@ -17,7 +17,7 @@ from slicewise.spark.sinks.sql_stores import SqliteUpsert
 from slicewise.testing import Oracle, fold, windowed_rows
 from slicewise.testing.oracle import alike
 from slicewise.testing.strategies import Step, steps, windows
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 
 AGGS = [sw.agg.sum("x"), sw.agg.count(), sw.agg.last("s")]
 modes = st.sampled_from(["on_close", "on_update", "final"])
@@ -76,7 +76,7 @@ def the_answer(made: dict[str, Any], script: list[Step]) -> dict[Any, dict[str, 
 
 def query(defined: list[Window], emit: str, lateness: int) -> dict[str, Any]:
     """User windows see each event once, so they cannot be revised."""
-    kept = [window for window in defined if not isinstance(window, UserWindow)]
+    kept = [window for window in defined if not isinstance(window, sw.UserWindow)]
     made: dict[str, Any] = {"windows": kept or [sw.session(4)], "aggs": AGGS, "time": "t"}
     return {**made, "by": "k", "emit": emit, "lateness": lateness}
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.errors import SlicewiseError
 from slicewise.mergers import CATALOGUE
 from slicewise.testing.strategies import Step, steps, windows
@@ -75,7 +74,7 @@ def test_rolling_over_columns_of_each_kind(kind: str) -> None:
 
 @given(steps(), windows(), aggregates, keys, st.sampled_from(["on_close", "on_update", "final"]))
 def test_operators_give_the_same_and_keep_the_same(
-    script: list[Step], defined: list[Window], aggs: list[Aggregate], by: Any, emit: Any
+    script: list[Step], defined: list[Window], aggs: list[sw.Aggregate], by: Any, emit: Any
 ) -> None:
     def made() -> Any:
         op = sw.Operator(windows=defined, aggs=aggs, time="t", by=by, lateness=5, emit=emit)
@@ -120,6 +119,6 @@ def test_times_that_are_far_apart(times: list[int], defined: list[Window]) -> No
 
 @pytest.mark.parametrize("algorithm", [None, *CATALOGUE])
 @pytest.mark.parametrize("agg", [sw.agg.max(), sw.agg.sum(), sw.agg.var()], ids=repr)
-def test_slides_by_each_merger(algorithm: str | None, agg: Aggregate) -> None:
+def test_slides_by_each_merger(algorithm: str | None, agg: sw.Aggregate) -> None:
     values = [0.1 * k * (-1) ** k for k in range(60)]
     assert_the_same_both_ways(lambda: sw.slide(values, agg, 7, 3, algorithm=algorithm).tolist())

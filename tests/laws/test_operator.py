@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.testing import Oracle, assert_same_rows, fold
 from slicewise.testing.oracle import alike
 from slicewise.testing.strategies import KINDS, Row, Step, events, steps, windows
@@ -30,7 +29,7 @@ BY_ARRIVAL = (
 def test_each_kind_of_window_alone_emits_what_it_is_defined_to(kind: str) -> None:
     @given(KINDS[kind]("w"), aggregates, keys, steps(), st.sampled_from(["on_close", "final"]))
     def check(
-        window: Window, aggs: list[Aggregate], by: Any, script: list[Step], emit: Any
+        window: Window, aggs: list[sw.Aggregate], by: Any, script: list[Step], emit: Any
     ) -> None:
         made = {"windows": [window], "aggs": aggs, "time": "t", "by": by, "emit": emit}
         assert_follows(sw.Operator(**made), Oracle(**made), script)
@@ -51,7 +50,7 @@ def test_each_kind_of_window_alone_is_revised_and_answers_early(kind: str) -> No
     )
     def check(
         window: Window,
-        aggs: list[Aggregate],
+        aggs: list[sw.Aggregate],
         by: Any,
         script: list[Step],
         lateness: int,
@@ -66,7 +65,7 @@ def test_each_kind_of_window_alone_is_revised_and_answers_early(kind: str) -> No
 
 @given(windows(), aggregates, keys, steps(), st.integers(0, 30))
 def test_mixed_windows_with_lateness_are_revised_and_retracted(
-    defined: list[Window], aggs: list[Aggregate], by: Any, script: list[Step], lateness: int
+    defined: list[Window], aggs: list[sw.Aggregate], by: Any, script: list[Step], lateness: int
 ) -> None:
     made: dict[str, Any] = {"windows": revisable(defined), "aggs": aggs, "time": "t", "by": by}
     assert_follows(
@@ -76,7 +75,7 @@ def test_mixed_windows_with_lateness_are_revised_and_retracted(
 
 @given(windows(), aggregates, steps(), st.integers(0, 30))
 def test_early_results_come_whenever_something_changed(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step], lateness: int
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step], lateness: int
 ) -> None:
     made: dict[str, Any] = {"windows": revisable(defined), "aggs": aggs, "time": "t", "by": "k"}
     made |= {"lateness": lateness, "emit": "on_update"}
@@ -85,7 +84,7 @@ def test_early_results_come_whenever_something_changed(
 
 @given(windows(), aggregates, steps(), st.integers(0, 30))
 def test_final_results_come_once(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step], lateness: int
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step], lateness: int
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     made |= {"lateness": lateness, "emit": "final"}
@@ -94,7 +93,7 @@ def test_final_results_come_once(
 
 @given(windows(), aggregates, keys, steps(ordered=True), st.sampled_from(["on_close", "final"]))
 def test_ordered_events_are_answered_as_they_come(
-    defined: list[Window], aggs: list[Aggregate], by: Any, script: list[Step], emit: Any
+    defined: list[Window], aggs: list[sw.Aggregate], by: Any, script: list[Step], emit: Any
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": by}
     made |= {"ordered": True, "emit": emit}
@@ -121,7 +120,7 @@ def test_windows_over_a_column_follow_whatever_it_holds(drives: str) -> None:
         st.sampled_from([("on_close", 0), ("on_close", 9), ("final", 9), ("on_update", 9)]),
     )
     def check(
-        defined: list[Window], aggs: list[Aggregate], script: list[Step], how: tuple[Any, int]
+        defined: list[Window], aggs: list[sw.Aggregate], script: list[Step], how: tuple[Any, int]
     ) -> None:
         for _, given_ in script:
             for row in given_ if isinstance(given_, list) else ():

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate, read, share, states_of
+from slicewise.aggregates.bound import read, share, states_of
 from slicewise.aggregates.laws import same
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, load, store
@@ -35,13 +35,13 @@ def test_every_public_aggregate_is_in_the_registry() -> None:
     public = {
         name
         for name, item in vars(sw.agg).items()
-        if isinstance(item, type) and issubclass(item, Aggregate) and name == item.name
+        if isinstance(item, type) and issubclass(item, sw.Aggregate) and name == item.name
     }
     assert {agg.name for agg in sw.agg.REGISTRY} == public
     assert len(public) > 30
 
 
-def python_fold(agg: Aggregate, table: pa.Table) -> Any:
+def python_fold(agg: sw.Aggregate, table: pa.Table) -> Any:
     """The answer of the methods as they stand, one event after the other."""
     columns = [table[name].to_pylist() for name in agg.columns]
     if not columns:
@@ -56,7 +56,7 @@ def fuse_neighbours(S: Any, older: Any, newer: Any) -> None:
         store(S, older[i], combine(load(S, older[i]), load(S, newer[i])))
 
 
-def kernel_fold(agg: Aggregate, table: pa.Table, cuts: list[int], draw: random.Random) -> Any:
+def kernel_fold(agg: sw.Aggregate, table: pa.Table, cuts: list[int], draw: random.Random) -> Any:
     """The answer of the kernels: slices are folded, and neighbours merged in any order."""
     bound = agg.bind([table[name].type for name in agg.columns] or [pa.int64()])
     kept = share([bound])

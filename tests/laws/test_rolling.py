@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.grouping import encode, group
 from slicewise.codegen.algebra import NOTHING
 from slicewise.mergers.boundary import not_below
@@ -34,7 +33,7 @@ from tests.support.rolled import (
     twin,
 )
 
-AGGS: list[Aggregate] = [
+AGGS: list[sw.Aggregate] = [
     sw.agg.count(),
     sw.agg.count("x"),
     sw.agg.sum("x"),
@@ -69,7 +68,7 @@ def test_blocks_of_any_size_give_the_same(rows: list[Row], span: Ticks | Rows, s
         assert same(found[f"{agg.output}_{span}"].to_pylist(), twin(rows, span, agg)), agg
 
 
-NUMBERS: list[Aggregate] = [
+NUMBERS: list[sw.Aggregate] = [
     sw.agg.count("n"),
     sw.agg.sum("n"),
     sw.agg.mean("n"),
@@ -127,7 +126,7 @@ PAIRS = st.fixed_dictionaries(
 @given(rows=st.lists(PAIRS, min_size=1, max_size=15), span=SPANS)
 @settings(max_examples=8)
 def test_every_aggregate_of_the_registry_rolls(
-    agg: Aggregate, rows: list[Row], span: Ticks | Rows
+    agg: sw.Aggregate, rows: list[Row], span: Ticks | Rows
 ) -> None:
     data = table(rows)
     if agg.takes[0] == "strings":

@@ -15,13 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.spans import Rows, Ticks
 from slicewise.testing import paths_taken
 from slicewise.tuning import tuned
 from tests.support.rolled import FLOATS, SPANS, Centre, Path, Row, same, table, twin
 
-BUILT_IN: list[Aggregate] = [
+BUILT_IN: list[sw.Aggregate] = [
     sw.agg.count(),
     sw.agg.count("x"),
     sw.agg.count("s"),
@@ -31,7 +30,7 @@ BUILT_IN: list[Aggregate] = [
     sw.agg.min("x"),
     sw.agg.std("x"),
 ]
-OWN: list[Aggregate] = [Path("x"), Centre("x")]
+OWN: list[sw.Aggregate] = [Path("x"), Centre("x")]
 
 
 @pytest.fixture(autouse=True)
@@ -56,14 +55,14 @@ def round_rows(draw: st.DrawFn) -> list[Row]:
     return rows
 
 
-def rolled(rows: list[Row], spans: list[Any], aggs: list[Aggregate]) -> tuple[pa.Table, int]:
+def rolled(rows: list[Row], spans: list[Any], aggs: list[sw.Aggregate]) -> tuple[pa.Table, int]:
     """The result, and how many calls went by rounds."""
     with paths_taken() as taken:
         found = sw.rolling(table(rows), by="k", time="t", over=spans, aggs=aggs)
     return found, taken["rounds"]
 
 
-def check(found: pa.Table, rows: list[Row], spans: list[Any], aggs: list[Aggregate]) -> None:
+def check(found: pa.Table, rows: list[Row], spans: list[Any], aggs: list[sw.Aggregate]) -> None:
     for agg in aggs:
         for span in spans:
             results = found[f"{agg.output}_{span}"].to_pylist()

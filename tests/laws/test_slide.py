@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.mergers import CATALOGUE
 from slicewise.mergers.pba import fall, rise
 from slicewise.tuning import tuned
@@ -63,7 +62,7 @@ class Ledger(sw.Aggregate):
         return state[1] * 3 + state[2] - state[3] + state[4] * 5 + state[5] * 11
 
 
-def twin(events: list[Any], aggregate: Aggregate, length: int, every: int) -> list[Any]:
+def twin(events: list[Any], aggregate: sw.Aggregate, length: int, every: int) -> list[Any]:
     """The definition: result k covers the last `length` of the first `(k + 1) * every` values."""
     ends = range(every, len(events) + 1, every)
     return [aggregate.fold(events[max(0, end - length) : end]) for end in ends]
@@ -89,7 +88,7 @@ numbers = st.lists(st.none() | small, max_size=90)
 nullable = st.builds(lambda some, more: [*some, None, *more], numbers, st.lists(small, max_size=9))
 
 
-def inputs(aggregate: Aggregate, events: list[Any], kind: pa.DataType) -> tuple[Any, list[Any]]:
+def inputs(aggregate: sw.Aggregate, events: list[Any], kind: pa.DataType) -> tuple[Any, list[Any]]:
     """Columns for an aggregate of any number of columns, and the same as events."""
     if aggregate.name == "product":  # 40 factors of at most 2 fit 64 bits, larger ones do not
         events = [None if v is None else v % 5 - 2 for v in events]
@@ -106,7 +105,7 @@ NUMERIC = [a for a in sw.agg.REGISTRY if a.name != "concat"]
 @settings(max_examples=20)
 @given(events=nullable, length=lengths, every=steps)
 def test_every_aggregate_over_nullable_integers_equals_its_fold(
-    aggregate: Aggregate, events: list[Any], length: int, every: int
+    aggregate: sw.Aggregate, events: list[Any], length: int, every: int
 ) -> None:
     columns, rows = inputs(aggregate, events, pa.int64())
     found = sw.slide(columns, aggregate, length, every).to_pylist()
@@ -117,7 +116,7 @@ def test_every_aggregate_over_nullable_integers_equals_its_fold(
 @settings(max_examples=10)
 @given(events=st.lists(small.map(float), max_size=90), length=st.integers(5, 40))
 def test_every_aggregate_over_floats_equals_its_fold(
-    aggregate: Aggregate, events: list[float], length: int
+    aggregate: sw.Aggregate, events: list[float], length: int
 ) -> None:
     columns, rows = inputs(aggregate, events, pa.float64())
     found = sw.slide(columns, aggregate, length).to_pylist()
@@ -130,7 +129,7 @@ awkward = st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 
 @pytest.mark.parametrize("aggregate", [sw.agg.max(), sw.agg.min(), sw.agg.sum()], ids=repr)
 @given(events=st.lists(awkward, max_size=60), length=lengths, every=steps)
 def test_nan_is_the_greatest_wherever_the_window_is(
-    aggregate: Aggregate, events: list[float], length: int, every: int
+    aggregate: sw.Aggregate, events: list[float], length: int, every: int
 ) -> None:
     found = sw.slide(np.array(events), aggregate, length, every).tolist()
     assert same(found, twin(events, aggregate, length, every))
@@ -211,7 +210,7 @@ def test_strings_are_concatenated_in_order(
     algorithm=st.sampled_from([None, "sba", "pba"]),
 )
 def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
-    aggregate: Aggregate,
+    aggregate: sw.Aggregate,
     block: int,
     events: list[int],
     length: int,
@@ -223,7 +222,7 @@ def test_the_size_of_blocks_and_the_number_of_threads_change_nothing(
     assert same(found, _numpy(events, aggregate, length, every))
 
 
-def _numpy(events: list[Any], aggregate: Aggregate, length: int, every: int) -> list[Any]:
+def _numpy(events: list[Any], aggregate: sw.Aggregate, length: int, every: int) -> list[Any]:
     """The twin as numpy says it: null is NaN."""
     return [math.nan if v is None else v for v in twin(events, aggregate, length, every)]
 

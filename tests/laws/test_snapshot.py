@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.plain import pack, unpack
 from slicewise.testing import Oracle, assert_same_rows
@@ -52,7 +51,7 @@ def test_each_kind_of_window_goes_on_after_a_snapshot(kind: str) -> None:
 @given(windows(), aggregates, keys, steps(), st.integers(0, 30), cuts, st.booleans())
 def test_revisions_and_retractions_go_on_after_a_snapshot(
     defined: list[Window],
-    aggs: list[Aggregate],
+    aggs: list[sw.Aggregate],
     by: Any,
     script: list[Step],
     lateness: int,
@@ -66,7 +65,11 @@ def test_revisions_and_retractions_go_on_after_a_snapshot(
 
 @given(windows(), aggregates, steps(), st.integers(0, 30), cuts)
 def test_final_results_go_on_after_a_snapshot(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step], lateness: int, cut: list[bool]
+    defined: list[Window],
+    aggs: list[sw.Aggregate],
+    script: list[Step],
+    lateness: int,
+    cut: list[bool],
 ) -> None:
     made = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     assert_goes_on(made | {"lateness": lateness, "emit": "final"}, script, cut)
@@ -74,7 +77,7 @@ def test_final_results_go_on_after_a_snapshot(
 
 @given(windows(), aggregates, keys, steps(ordered=True), cuts)
 def test_ordered_events_go_on_after_a_snapshot(
-    defined: list[Window], aggs: list[Aggregate], by: Any, script: list[Step], cut: list[bool]
+    defined: list[Window], aggs: list[sw.Aggregate], by: Any, script: list[Step], cut: list[bool]
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": by}
     assert_goes_on(made | {"ordered": True}, script, cut)

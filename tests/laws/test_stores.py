@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.errors import CapabilityError
 from slicewise.testing import Oracle, assert_same_rows, fold
 from slicewise.testing.strategies import Row, Step, events, steps, windows
 from slicewise.windows import Window
 
-AGGREGATES: list[list[Aggregate]] = [
+AGGREGATES: list[list[sw.Aggregate]] = [
     [sw.agg.sum("x"), sw.agg.count(), sw.agg.max("x")],
     [sw.agg.collect("x"), sw.agg.count("x")],
 ]
@@ -30,7 +29,7 @@ ways = st.fixed_dictionaries(
 
 @given(windows(), st.sampled_from(AGGREGATES), steps(), ways, st.integers(0, 20))
 def test_every_store_and_technique_emits_what_the_definitions_say(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step], way: Any, lateness: int
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step], way: Any, lateness: int
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "by": "k"}
     made |= {"lateness": lateness, "emit": "final"}
@@ -46,7 +45,7 @@ def test_every_store_and_technique_emits_what_the_definitions_say(
 
 @given(windows(), st.sampled_from(AGGREGATES), steps(ordered=True), ways)
 def test_every_store_and_technique_answers_events_in_order(
-    defined: list[Window], aggs: list[Aggregate], script: list[Step], way: Any
+    defined: list[Window], aggs: list[sw.Aggregate], script: list[Step], way: Any
 ) -> None:
     made: dict[str, Any] = {"windows": defined, "aggs": aggs, "time": "t", "ordered": True}
     op, oracle = sw.Operator(**made, **way), Oracle(**made)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.testing import windowed_rows
 from slicewise.testing.oracle import alike, in_order
 from slicewise.testing.strategies import KINDS, Row, events, windows
@@ -38,7 +37,7 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 
 def assert_is_the_batch_answer(
-    rows: list[Row], defined: list[Window], aggs: list[Aggregate], by: Any
+    rows: list[Row], defined: list[Window], aggs: list[sw.Aggregate], by: Any
 ) -> None:
     found = sw.windowed(table_of(rows), by=by, time="t", windows=defined, aggs=aggs)
     wanted = windowed_rows(rows, windows=defined, aggs=aggs, time="t", by=by)
@@ -60,7 +59,7 @@ def assert_is_the_batch_answer(
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_window_gives_the_batch_answer(kind: str) -> None:
     @given(events(keys=["b", "a", None]), KINDS[kind]("w"), aggregates, keys)
-    def check(rows: list[Row], window: Window, aggs: list[Aggregate], by: Any) -> None:
+    def check(rows: list[Row], window: Window, aggs: list[sw.Aggregate], by: Any) -> None:
         assert_is_the_batch_answer(rows, [window], aggs, by)
 
     check()
@@ -68,14 +67,14 @@ def test_each_kind_of_window_gives_the_batch_answer(kind: str) -> None:
 
 @given(events(), windows(), aggregates, keys)
 def test_mixed_windows_give_the_batch_answer(
-    rows: list[Row], defined: list[Window], aggs: list[Aggregate], by: Any
+    rows: list[Row], defined: list[Window], aggs: list[sw.Aggregate], by: Any
 ) -> None:
     assert_is_the_batch_answer(rows, defined, aggs, by)
 
 
 @given(events(keys=["b", "a", None]), windows(), aggregates)
 def test_pandas_polars_and_arrow_give_the_same(
-    rows: list[Row], defined: list[Window], aggs: list[Aggregate]
+    rows: list[Row], defined: list[Window], aggs: list[sw.Aggregate]
 ) -> None:
     made: dict[str, Any] = {"by": "k", "time": "t", "windows": defined, "aggs": aggs}
     arrow = table_of(rows)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.errors import ColumnTypeError
 from slicewise.spark.batch.native import computes
 from slicewise.testing.oracle import alike
@@ -31,14 +30,14 @@ def wide() -> pa.Table:
     return table
 
 
-def on(agg: Aggregate, number: int) -> Aggregate:
+def on(agg: sw.Aggregate, number: int) -> sw.Aggregate:
     """The aggregate on the columns of a type."""
     made = copy.copy(agg)
     made.columns = tuple(f"{name}{number}" for name in agg.columns)
     return made.alias(f"{agg.name}_{number}_{len(agg.columns)}")
 
 
-def is_native(agg: Aggregate, table: pa.Table) -> bool:
+def is_native(agg: sw.Aggregate, table: pa.Table) -> bool:
     bound = agg.bind([table[name].type for name in agg.columns] or [pa.int64()])
     return (
         computes(bound.components) and bound.finish is not None and bound.finish.spark is not None

@@ -13,7 +13,6 @@ import pytest
 import slicewise as sw
 from slicewise.testing import assert_same_rows, fold, windowed_rows
 from slicewise.testing.oracle import alike
-from slicewise.windows import UserWindow
 from tests.support.queries import FREE, ROWS
 from tests.support.spark import answers, assert_same, by_id, events, every_aggregate
 from tests.support.streaming import (
@@ -51,7 +50,7 @@ class Spread(sw.Aggregate):
 
 
 AGGS = [sw.agg.sum("x"), sw.agg.last("s"), sw.agg.count(), sw.agg.median("x"), Spread("id")]
-PLAIN = [w for w in [*FREE, *ROWS] if not isinstance(w, UserWindow)]
+PLAIN = [w for w in [*FREE, *ROWS] if not isinstance(w, sw.UserWindow)]
 
 
 @pytest.mark.parametrize(

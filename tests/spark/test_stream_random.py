@@ -10,12 +10,11 @@ import pytest
 
 import slicewise as sw
 from slicewise.testing import fold
-from slicewise.windows import UserWindow
 from tests.support.queries import FREE, ROWS
 from tests.support.spark import answers, assert_same, events, frame_of
 from tests.support.streaming import Source, cut, disordered, drained, emitted, late, run
 
-KINDS = [window for window in [*FREE, *ROWS] if not isinstance(window, UserWindow)]
+KINDS = [window for window in [*FREE, *ROWS] if not isinstance(window, sw.UserWindow)]
 COMMUTE = [sw.agg.sum("x"), sw.agg.count(), sw.agg.median("x")]
 ORDERED = [*COMMUTE, sw.agg.last("s")]
 

@@ -14,7 +14,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.spark.asked import definitions
 from slicewise.spark.batch.native import few_edges
 from slicewise.spark.batch.windowed import Windowed
@@ -32,7 +31,7 @@ from tests.support.spark import (
 )
 from tests.support.texts import Text
 
-WAYS: dict[str, list[Aggregate]] = {
+WAYS: dict[str, list[sw.Aggregate]] = {
     "native": [sw.agg.sum("x"), sw.agg.max("y"), sw.agg.count(), sw.agg.std("x")],
     "combined": [sw.agg.median("x"), sw.agg.geomean("x"), sw.agg.sum("x"), sw.agg.count("y")],
     "sliced": [sw.agg.collect("s"), sw.agg.first("x"), sw.agg.mean("x")],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import slicewise as sw
-from slicewise.spark.workers import in_worker, settle
+from slicewise.spark.workers import freeze_modules, in_worker
 from tests.support.spark import events, frame_of
 
 
@@ -42,5 +42,5 @@ def test_garbage_collection_after_a_task_leaves_out_what_was_imported(spark: Any
 def test_the_process_of_the_driver_is_left_as_it_is() -> None:
     before = gc.get_freeze_count()
     assert list(in_worker(lambda: iter([1, 2]))()) == [1, 2]
-    settle()
+    freeze_modules()
     assert gc.get_freeze_count() == before

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate, share
+from slicewise.aggregates.bound import share
 from slicewise.errors import AggregateError
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.spark.asked import outputs
@@ -61,7 +61,7 @@ def table_of(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema(list(TYPES.items())))
 
 
-def query_of(defined: list[Window], aggs: list[Aggregate], by: list[str]) -> Query:
+def query_of(defined: list[Window], aggs: list[sw.Aggregate], by: list[str]) -> Query:
     return Query.of(defined, aggs, "t", by, TYPES)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Step
 from slicewise.tuning import Tuning, tuned
@@ -17,7 +16,7 @@ from slicewise.windows import Window
 FREE = ("tumbling", "sliding", "cumulate", "fixed")
 
 
-AGGREGATES: list[list[Aggregate]] = [
+AGGREGATES: list[list[sw.Aggregate]] = [
     [sw.agg.sum("x")],
     [sw.agg.max("x"), sw.agg.min("x"), sw.agg.count("x"), sw.agg.std("x")],
     [sw.agg.first("x"), sw.agg.last("x"), sw.agg.mean("x"), sw.agg.range("x")],

@@ -4,7 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from slicewise.aggregates.base import Aggregate, bound_columns, read
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import bound_columns, read
 from slicewise.columns import Column
 from slicewise.testing.laws import fold_all
 

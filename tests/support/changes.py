@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import KINDS, Row, Step, events
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 from tests.support.operators import without_retracted_values
 
 NAMES = ["v", "w", "x"]
@@ -103,7 +103,7 @@ class Watched:
         revises = self.made["emit"] == "on_update" or (
             self.made["emit"] == "on_close" and self.made["lateness"]
         )
-        return not (revises and isinstance(window, UserWindow))
+        return not (revises and isinstance(window, sw.UserWindow))
 
     def add(self, window: Window) -> None:
         since = self.op.add_window(window)

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.errors import ColumnTypeError
 
 DAY = dt.date(2024, 2, 29)
@@ -78,7 +77,7 @@ def columns_of(kind: str) -> pa.Table:
     return pa.table({"t": TIMES, "x": arrays[0], "y": arrays[1]})
 
 
-def _takes(agg: Aggregate, kind: str) -> bool:
+def _takes(agg: sw.Aggregate, kind: str) -> bool:
     table = columns_of(kind)
     try:
         agg.bind([table[name].type for name in agg.columns] or [pa.int64()])
@@ -88,12 +87,12 @@ def _takes(agg: Aggregate, kind: str) -> bool:
 
 
 @cache
-def aggregates_on(kind: str) -> list[Aggregate]:
+def aggregates_on(kind: str) -> list[sw.Aggregate]:
     """The aggregates of the registry that take columns of the type."""
     return [agg for agg in sw.agg.REGISTRY if _takes(agg, kind)]
 
 
 @cache
-def refused(kind: str) -> list[Aggregate]:
+def refused(kind: str) -> list[sw.Aggregate]:
     """The aggregates of the registry that refuse columns of the type."""
     return [agg for agg in sw.agg.REGISTRY if not _takes(agg, kind)]

@@ -9,12 +9,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.testing import Oracle, assert_same_rows
 from slicewise.testing.strategies import Step
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 
-AGGREGATES: list[list[Aggregate]] = [
+AGGREGATES: list[list[sw.Aggregate]] = [
     [sw.agg.sum("x"), sw.agg.count(), sw.agg.mean("x")],
     [sw.agg.max("x"), sw.agg.min("x"), sw.agg.count("x"), sw.agg.std("x")],
     [sw.agg.collect("x"), sw.agg.sum("x")],
@@ -61,5 +60,5 @@ def in_any_order(rows: list[Any]) -> list[str]:
 
 def revisable(defined: list[Window]) -> list[Window]:
     """The windows that may be revised; user windows see each event once."""
-    kept = [window for window in defined if not isinstance(window, UserWindow)]
+    kept = [window for window in defined if not isinstance(window, sw.UserWindow)]
     return kept or [sw.tumbling(5)]

@@ -9,7 +9,6 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.spans import Rows, Ticks
 
 Row = dict[str, Any]
@@ -81,7 +80,7 @@ def window(rows: list[Row], i: int, span: Ticks | Rows) -> list[Row]:
     return [rows[j] for j in seen]
 
 
-def twin(rows: list[Row], span: Ticks | Rows, agg: Aggregate) -> list[Any]:
+def twin(rows: list[Row], span: Ticks | Rows, agg: sw.Aggregate) -> list[Any]:
     def events(seen: list[Row]) -> list[Any]:
         if len(agg.columns) > 1:
             return [tuple(row[c] for c in agg.columns) for row in seen]

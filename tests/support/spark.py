@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.testing.oracle import alike
 
 Row = dict[str, Any]
@@ -42,7 +41,7 @@ def events(count: int, seed: int, *, ties: bool = False) -> list[Row]:
     ]
 
 
-def every_aggregate() -> list[Aggregate]:
+def every_aggregate() -> list[sw.Aggregate]:
     """One of each aggregate of the library, over columns of `events`."""
     found = []
     for number, registered in enumerate(sw.agg.REGISTRY):

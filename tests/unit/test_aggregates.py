@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import slicewise as sw
 from slicewise import agg
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Aggregate, read, share, states_of
+from slicewise.aggregates.bound import read, share, states_of
 from slicewise.aggregates.laws import same
 from slicewise.aggregates.lists import Rope
 from slicewise.aggregates.multiset import Multiset
@@ -125,7 +125,7 @@ def test_output_names_follow_the_column_and_the_alias() -> None:
     assert agg.argmin("price", "shop").output == "price_argmin"
     assert agg.sum("x").alias("total").output == "total"
     assert agg.sum("x").output == "x_sum"
-    assert repr(agg.quantile("x", 0.9).alias("p90")) == "quantile('x', q=0.9).alias('p90')"
+    assert repr(agg.quantile("x", 0.9).alias("p90")) == "sw.agg.quantile('x', q=0.9).alias('p90')"
 
 
 # Nulls, NaN and nothing at all.
@@ -167,7 +167,7 @@ def test_count_without_a_column_counts_rows() -> None:
     ],
     ids=repr,
 )
-def test_nan_is_the_greatest_and_equals_itself(aggregate: Aggregate, result: Any) -> None:
+def test_nan_is_the_greatest_and_equals_itself(aggregate: sw.Aggregate, result: Any) -> None:
     events = [1.0, NAN, 2.0, NAN, 1.0] if aggregate.name != "mode" else [1.0, NAN, NAN]
     for found in (aggregate.fold(events), run_bound(aggregate, [pa.array(events)])):
         np.testing.assert_equal(found, result)
@@ -432,7 +432,7 @@ def test_a_float_sum_is_not_changed_by_what_left() -> None:
     ],
     ids=repr,
 )
-def test_integers_never_wrap(aggregate: Aggregate, values: list[int]) -> None:
+def test_integers_never_wrap(aggregate: sw.Aggregate, values: list[int]) -> None:
     with pytest.raises(OverflowedError, match=f"`x_{aggregate.name}` does not fit 64 bits"):
         run_bound(aggregate, [pa.array(values)])
 
@@ -458,7 +458,7 @@ def test_aggregates_of_one_column_share_their_components() -> None:
 
 
 def test_extremes_ends_and_quantiles_share_too() -> None:
-    aggregates: list[Aggregate] = [agg.min("x"), agg.max("x"), agg.range("x"), agg.m4("x")]
+    aggregates: list[sw.Aggregate] = [agg.min("x"), agg.max("x"), agg.range("x"), agg.m4("x")]
     kept = share([a.bind([pa.float64()]) for a in aggregates])
     assert len(kept) == 5
     kept = share([a.bind([pa.float64()]) for a in [agg.min("x"), agg.min_count("x")]])
@@ -622,7 +622,7 @@ def test_meaningless_arguments_are_refused(make: Any, message: str) -> None:
     ids=repr,
 )
 def test_columns_of_the_wrong_type_are_refused(
-    aggregate: Aggregate, kind: pa.DataType, message: str
+    aggregate: sw.Aggregate, kind: pa.DataType, message: str
 ) -> None:
     with pytest.raises(ColumnTypeError, match=message):
         aggregate.bind([kind])
@@ -647,7 +647,7 @@ def table_of_aggregates() -> list[str]:
     return lines + [f"| {' | '.join(cells(a))} |" for a in agg.REGISTRY]
 
 
-def cells(a: Aggregate) -> list[str]:
+def cells(a: sw.Aggregate) -> list[str]:
     number = pa.string() if a.takes == ("strings",) else pa.float64()
     strange = [(1.0, 1.0), (NAN, 2.0), (2.0, 3.0)]
     with_nan = (
@@ -656,7 +656,7 @@ def cells(a: Aggregate) -> list[str]:
         else shown(a.fold(strange if a.arity > 1 else [x for x, _ in strange]))
     )
     return [
-        f"`{a!r}`",
+        f"`{repr(a).removeprefix('sw.agg.')}`",
         a.kind,
         "yes" if a.commutative else "no",
         "yes" if a.invertible else "no",

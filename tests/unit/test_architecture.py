@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+import numpy as np
 import pytest
 
 import slicewise
@@ -64,3 +70,38 @@ def test_every_package_has_a_readme_of_ten_to_thirty_lines() -> None:
         for folder in packages
     }
     assert {name: n for name, n in lengths.items() if not 10 <= n <= 30} == {}
+
+
+def files_passed(run: Callable[[], Any]) -> set[str]:
+    """The files of `slicing` of which a function is called."""
+    folder, found = str(PACKAGE / "slicing") + os.sep, set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(folder):
+            found.add(name.removeprefix(folder).removesuffix(".py").replace(os.sep, "/"))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def test_a_batch_of_one_key_in_order_passes_the_files_that_the_page_names() -> None:
+    op = slicewise.Operator(
+        windows=[slicewise.tumbling(10)], aggs=[slicewise.agg.sum("x")], time="t"
+    )
+
+    def turn(start: int) -> None:
+        op.process({"t": np.arange(start, start + 100), "x": np.ones(100)})
+        assert len(op.advance(start + 100)) == 10
+
+    first = files_passed(lambda: turn(0))
+    again = files_passed(lambda: turn(100))
+    section = PAGE.read_text(encoding="utf-8").split("| layer | files |")[1].split("\n\n")[0]
+    assert again == set(QUOTED.findall(section))
+    said = f"pass {len(again)} files of `slicing/` ({len(first)} the"
+    assert said in PAGE.read_text(encoding="utf-8")

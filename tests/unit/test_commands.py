@@ -55,11 +55,13 @@ def test_pip_is_asked_for_this_package_and_extras_that_it_has(command: str) -> N
         assert asked.extras <= PROJECT["optional-dependencies"].keys()
 
 
-def test_the_readme_names_extras_that_there_are() -> None:
+def test_the_readme_names_all_extras_that_there_are() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (said,) = re.findall(r"Extras: (.*)", readme)
-    names = set(re.findall(r"`(\w+)`", said))
-    assert {"pandas", "polars", "spark"} <= names <= PROJECT["optional-dependencies"].keys()
+    (table,) = re.findall(r"\| extra \| brings \|\n\|[-|]+\n((?:\|.*\n)+)", readme)
+    named = [
+        name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    ]
+    assert sorted(named) == sorted(PROJECT["optional-dependencies"])
 
 
 @pytest.fixture

@@ -55,7 +55,10 @@ def test_the_merger_is_named() -> None:
     assert (
         "lazy, when a window closes, by boundary aggregation" in operator(sw.tumbling(10)).explain()
     )
-    assert "by two_stacks." in operator(sw.tumbling(10), merger="two_stacks").explain()
+    stacks = operator(sw.tumbling(10), merger="two_stacks").explain()
+    assert "by two_stacks, which is kept between watermarks: one for each window of" in stacks
+    shared = operator(sw.tumbling(10), merger="flatfit").explain()
+    assert "which is kept between watermarks: one for all windows of a key." in shared
     assert "Merging: eager, by a tree" in operator(sw.tumbling(10), store="eager").explain()
 
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slicewise as sw
+from slicewise.arrays.ordering import order_of
 from slicewise.arrays.searches import near_at_most
 from slicewise.codegen.kernel import run
-from slicewise.slicing.buffer import order_of, order_of_times
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 
 
-class Pairs(UserWindow):
+class Pairs(sw.UserWindow):
     """An instance of two events begins with every second one."""
 
     seen = 0
@@ -111,16 +111,22 @@ def test_small_batches_that_wait_are_joined() -> None:
     assert (result.values["x_last"] * 7) % 2000 == 1999
 
 
+def expected_of(times: np.ndarray, keys: np.ndarray) -> list[int]:
+    return sorted(range(len(keys)), key=lambda row: (keys[row], times[row]))
+
+
 whole = st.integers(-(2**61), 2**61) | st.integers(-3, 3)
 
 
-@given(st.lists(st.tuples(whole, whole), min_size=1, max_size=60))
-def test_rows_are_ordered_by_numbers_and_then_as_they_came(rows: list[tuple[int, int]]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 5), whole), min_size=1, max_size=60))
+def test_rows_are_ordered_by_key_and_time_and_then_as_they_came(
+    rows: list[tuple[int, int]],
+) -> None:
     keys, times = (np.array(column) for column in zip(*rows, strict=True))
-    expected = sorted(range(len(rows)), key=lambda row: rows[row])
-    assert order_of([keys, times]).tolist() == expected
+    assert order_of(times, keys).tolist() == expected_of(times, keys)
     by_time = sorted(range(len(rows)), key=lambda row: rows[row][1])
-    assert order_of_times(times).tolist() == by_time
+    assert order_of(times).tolist() == by_time
+    assert order_of(times / 2.0**70, keys).tolist() == expected_of(times / 2.0**70, keys)
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=1), st.integers(-(10**6), 10**6))

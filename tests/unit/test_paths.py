@@ -22,7 +22,7 @@ def events(size: int, keys: int) -> dict[str, Any]:
     """Events in no order."""
     return {
         "t": RANDOM.integers(0, 1000, size),
-        "k": RANDOM.integers(0, keys, size),
+        "k": RANDOM.permutation(np.arange(size) % keys),
         "x": RANDOM.random(size),
     }
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 import slicewise as sw
-from slicewise.windows import UserWindow, Window
+from slicewise.windows import Window
 
 
-class Every(UserWindow):
+class Every(sw.UserWindow):
     """Each event is an instance of its own."""
 
     opened = 0

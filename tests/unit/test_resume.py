@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.aggregates.base import Aggregate
 from slicewise.errors import SnapshotError
 from slicewise.slicing.state.resume import resume
 from slicewise.testing import Oracle, assert_same_rows, fold
@@ -78,7 +77,7 @@ def cut_steps(draw: st.DrawFn) -> tuple[list[Step], list[Step]]:
 @given(data=st.data(), mode=st.sampled_from(MODES), parts=cut_steps())
 @pytest.mark.parametrize("aggs", [COMMUTING, ORDERED], ids=["commuting", "ordered"])
 def test_with_the_same_definition_it_is_as_if_never_stopped(
-    data: st.DataObject, mode: Any, parts: Any, aggs: list[Aggregate]
+    data: st.DataObject, mode: Any, parts: Any, aggs: list[sw.Aggregate]
 ) -> None:
     defined = data.draw(windows(NOT_ONES_OWN if revises(mode) else tuple(KINDS)))
     steady = operator(defined, aggs, *mode)
@@ -100,7 +99,7 @@ def only(results: Sequence[Any], names: Sequence[str]) -> list[Any]:
 @given(data=st.data(), mode=st.sampled_from(MODES), parts=cut_steps())
 @pytest.mark.parametrize("old", [COMMUTING, ORDERED], ids=["commuting", "ordered"])
 def test_windows_and_aggregates_may_come_and_go(
-    data: st.DataObject, mode: Any, parts: Any, old: list[Aggregate]
+    data: st.DataObject, mode: Any, parts: Any, old: list[sw.Aggregate]
 ) -> None:
     kinds = NOT_ONES_OWN if revises(mode) else tuple(KINDS)
     defined = data.draw(windows(kinds, max_size=3))
@@ -146,7 +145,7 @@ def test_windows_and_aggregates_may_come_and_go(
                     assert alike(value, wanted)
 
 
-def old_but(old: Sequence[Aggregate], stayed: Sequence[Aggregate]) -> list[Aggregate]:
+def old_but(old: Sequence[sw.Aggregate], stayed: Sequence[sw.Aggregate]) -> list[sw.Aggregate]:
     return [agg for agg in old if agg not in stayed]
 
 
@@ -356,3 +355,19 @@ def test_a_restart_may_keep_none_of_the_windows_or_none_of_the_aggregates(emit: 
         ("b", "session_4", 13): {"x_max": None},
         ("b", "session_4", 25): {"x_max": 7},
     }
+
+
+@pytest.mark.parametrize("before", [None, "two_stacks", "flatfit"])
+@pytest.mark.parametrize("after", [None, "flatfit", "daba"])
+def test_another_merger_goes_on_with_the_slices_that_there_are(
+    before: str | None, after: str | None
+) -> None:
+    made: dict[str, Any] = {"windows": [sw.sliding(9, every=2)], "aggs": COMMUTING, "time": "t"}
+    plain, op = sw.Operator(**made), sw.Operator(**made, merger=before)
+    for begin in (0, 20, 40):
+        rows = [{"t": begin + t, "x": t * t % 7} for t in range(20)]
+        plain.process(rows)
+        op.process(rows)
+        assert_same_rows(op.advance(begin + 15), plain.advance(begin + 15))
+        op = resume(sw.Operator(**made, merger=after), op.snapshot(), TYPES)
+    assert_same_rows(op.advance(math.inf), plain.advance(math.inf))

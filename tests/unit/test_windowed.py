@@ -17,6 +17,7 @@ import slicewise as sw
 from slicewise.errors import (
     AggregateError,
     BadRowsWarning,
+    CapabilityError,
     ColumnError,
     ColumnTypeError,
     SpanError,
@@ -27,6 +28,39 @@ from slicewise.tuning import tuned
 pytestmark = pytest.mark.smoke
 
 SUM = sw.agg.sum("x")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        *({"merger": name} for name, entry in sw.mergers.CATALOGUE.items() if entry.compiled),
+        {"store": "eager"},
+        {"store": "lazy", "partials": "panes"},
+        {"partials": "pairs+"},
+    ],
+    ids=repr,
+)
+def test_no_answer_depends_on_how_slices_are_merged_and_kept(way: dict[str, Any]) -> None:
+    times = np.random.default_rng(7).integers(0, 200, 300)
+    table = {"k": times % 3, "t": times, "x": times * 7 % 31}
+    windows = [sw.sliding(30, every=4), sw.sliding(12, every=4), sw.session(3)]
+    windows.append(sw.sliding(sw.rows(9), every=sw.rows(2)))
+    query: dict[str, Any] = {"by": "k", "time": "t", "windows": windows, "aggs": SUM}
+    found, plain = sw.windowed(table, **query, **way), sw.windowed(table, **query)
+    assert {name: list(column) for name, column in found.items()} == {
+        name: list(column) for name, column in plain.items()
+    }
+
+
+def test_mergers_and_stores_are_refused_as_an_operator_does() -> None:
+    query: dict[str, Any] = {"time": "t", "windows": sw.tumbling(10), "aggs": sw.agg.max("x")}
+    table = {"t": [1], "x": [2]}
+    with pytest.raises(CapabilityError, match=r"`merger` is one of recalc, .*; given: 'quick'"):
+        sw.windowed(table, **query, merger="quick")
+    with pytest.raises(CapabilityError, match="`SubtractOnEvict` needs an aggregate with `invert`"):
+        sw.windowed(table, **query, merger="subtract_on_evict")
+    with pytest.raises(CapabilityError, match="eager store merges by its own trees"):
+        sw.windowed(table, **query, merger="sba", store="eager")
 
 
 def test_rows_are_sorted_by_key_window_start_and_end() -> None:

@@ -10,7 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from slicewise.aggregates.base import Aggregate, Bound, given, interpreted, is_integer
+from slicewise.aggregates.base import Aggregate, given, is_integer
+from slicewise.aggregates.bound import Bound
+from slicewise.aggregates.interpreted import interpreted
 from slicewise.errors import AggregateError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Component, Input
+from slicewise.aggregates.bound import Component, Input
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.flat import FlatAlgebra, FlatFinish, finish_source
 from slicewise.codegen.product import Finish

@@ -13,19 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    Input,
-    States,
-    bound_columns,
-    given,
-    interpreted,
-    objects_column,
-)
+from slicewise.aggregates.base import Aggregate, given
+from slicewise.aggregates.bound import Bound, Component, Input, States, bound_columns
 from slicewise.aggregates.ends import column_and_size
 from slicewise.aggregates.extremes import check_ordered
+from slicewise.aggregates.interpreted import interpreted, objects_column
 from slicewise.aggregates.multiset import Multiset
 from slicewise.aggregates.sums import number_kind
 from slicewise.codegen.algebra import Algebra

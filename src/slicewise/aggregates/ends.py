@@ -10,18 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    Kind,
-    States,
-    bound_columns,
-    given,
-    interpreted,
-    is_integer,
-)
+from slicewise.aggregates.base import Aggregate, Kind, given, is_integer
+from slicewise.aggregates.bound import Bound, Component, States, bound_columns
 from slicewise.aggregates.extremes import not_flat
+from slicewise.aggregates.interpreted import interpreted
 from slicewise.aggregates.sums import typed
 from slicewise.codegen.flat import FlatAlgebra
 from slicewise.columns import Column, storage

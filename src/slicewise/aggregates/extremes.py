@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    States,
-    bound_columns,
-    interpreted,
-)
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound, Component, States, bound_columns
+from slicewise.aggregates.interpreted import interpreted
 from slicewise.aggregates.sums import interpreted_floats, minus, number_kind, positive, typed
 from slicewise.columns import Column, storage
 from slicewise.errors import ColumnTypeError, OverflowedError

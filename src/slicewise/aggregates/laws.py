@@ -18,7 +18,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, bound_columns
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import bound_columns
 from slicewise.columns import Column
 from slicewise.errors import LawError
 
@@ -136,7 +137,7 @@ class Laws:
             self.invert_undoes_combine()
 
     def same(self, one: Any, other: Any) -> bool:
-        """Whether two states or results are equal."""
+        """Return whether two states or results are equal."""
         return same(one, other)
 
     def _state(self, events: Sequence[Any]) -> Any:
@@ -274,7 +275,7 @@ class FirstLaws(Laws):
 
 
 def same(one: Any, other: Any, rel: float = 1e-9, apart: float = 1e-9) -> bool:
-    """Whether two results are equal; floats to nine digits unless told otherwise, NaN to itself."""
+    """Return whether results are equal: floats to nine digits unless told otherwise, NaN to NaN."""
     if isinstance(one, float | np.floating) or isinstance(other, float | np.floating):
         try:
             a, b = float(one), float(other)

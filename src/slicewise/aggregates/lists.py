@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from slicewise.aggregates.base import Aggregate, Bound, bound_columns, given, interpreted
+from slicewise.aggregates.base import Aggregate, given
+from slicewise.aggregates.bound import Bound, bound_columns
+from slicewise.aggregates.interpreted import interpreted
 from slicewise.errors import AggregateError, ColumnTypeError
 
 if TYPE_CHECKING:

@@ -15,16 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    Input,
-    States,
-    bound_columns,
-    given,
-    is_integer,
-)
+from slicewise.aggregates.base import Aggregate, given, is_integer
+from slicewise.aggregates.bound import Bound, Component, Input, States, bound_columns
 from slicewise.aggregates.distribution import checked_q
 from slicewise.aggregates.entropy import estimate_quantiles, tables
 from slicewise.aggregates.sums import decimals, interpreted_floats, nullable

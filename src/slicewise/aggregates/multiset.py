@@ -44,7 +44,7 @@ class Multiset:
         runs = list(self.runs)
         for run in other.runs:
             runs.append(run)
-            _settle(runs)
+            _balance(runs)
         return Multiset(tuple(runs))
 
     def __sub__(self, other: Multiset) -> Multiset:
@@ -94,7 +94,7 @@ def _size(run: Run) -> int:
     return len(run[0]) if _is_sorted(run) else len(run)
 
 
-def _settle(runs: list[Run]) -> None:
+def _balance(runs: list[Run]) -> None:
     """Merge at the end of `runs` until sizes rise to one peak and fall again, geometrically."""
     while len(runs) > 1:
         last, before = _size(runs[-1]), _size(runs[-2])

@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    Input,
-    States,
-    bound_columns,
-    interpreted,
-    objects_column,
-)
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound, Component, Input, States, bound_columns
+from slicewise.aggregates.interpreted import interpreted, objects_column
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.cache import module_from
 from slicewise.codegen.kernel import header, kernel

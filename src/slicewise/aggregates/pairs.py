@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    Input,
-    States,
-    bound_columns,
-    given,
-)
+from slicewise.aggregates.base import Aggregate, given
+from slicewise.aggregates.bound import Bound, Component, Input, States, bound_columns
 from slicewise.aggregates.spread import checked_ddof
 from slicewise.aggregates.sums import decimals, interpreted_floats, nullable
 from slicewise.codegen.flat import FlatAlgebra

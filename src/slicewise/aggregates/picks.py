@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    Input,
-    States,
-    bound_columns,
-    interpreted,
-)
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound, Component, Input, States, bound_columns
 from slicewise.aggregates.ends import newest, oldest
 from slicewise.aggregates.extremes import (
     check_ordered,
@@ -31,6 +24,7 @@ from slicewise.aggregates.extremes import (
     precedes,
     smallest,
 )
+from slicewise.aggregates.interpreted import interpreted
 from slicewise.aggregates.sums import numbers, typed
 from slicewise.codegen.flat import FlatAlgebra
 from slicewise.columns import Column, storage

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slicewise.aggregates.base import Bound, Method, States, fitting_column
+from slicewise.aggregates.bound import Bound, States
+from slicewise.aggregates.interpreted import Method, fitting_column
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Aggregate, Bound, States, bound_columns
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound, States, bound_columns
 from slicewise.aggregates.sums import (
     decimals,
     interpreted_floats,

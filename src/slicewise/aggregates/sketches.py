@@ -12,15 +12,10 @@ from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    bound_columns,
-    given,
-    interpreted,
-    is_integer,
-)
+from slicewise.aggregates.base import Aggregate, given, is_integer
+from slicewise.aggregates.bound import Bound, bound_columns
 from slicewise.aggregates.distribution import Quantile, checked_q
+from slicewise.aggregates.interpreted import interpreted
 from slicewise.aggregates.multiset import Multiset
 from slicewise.aggregates.sums import interpreted_floats, number_kind
 from slicewise.errors import AggregateError, MissingDependencyError
@@ -199,7 +194,7 @@ def is_few(state: Any) -> bool:
 
 
 def hashable(value: Any) -> int | float | str:
-    """What a sketch can hash; equal values stay equal: NaN is NaN and -0.0 is 0.0."""
+    """A value for sketches to hash; equal values stay equal: NaN is NaN and -0.0 is 0.0."""
     if isinstance(value, float):
         return value + 0.0 if value == value else "nan"
     if isinstance(value, int) and -(2**63) <= value < 2**63:

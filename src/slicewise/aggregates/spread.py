@@ -15,16 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    Input,
-    States,
-    bound_columns,
-    given,
-    is_integer,
-)
+from slicewise.aggregates.base import Aggregate, given, is_integer
+from slicewise.aggregates.bound import Bound, Component, Input, States, bound_columns
 from slicewise.aggregates.sums import decimals, interpreted_floats, nullable
 from slicewise.codegen.flat import FlatAlgebra
 from slicewise.columns import Column

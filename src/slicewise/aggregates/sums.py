@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    Component,
-    Input,
-    Kind,
-    States,
-    bound_columns,
-    interpreted,
-)
+from slicewise.aggregates.base import Aggregate, Kind
+from slicewise.aggregates.bound import Bound, Component, Input, States, bound_columns
+from slicewise.aggregates.interpreted import interpreted
 from slicewise.codegen.flat import FlatAlgebra
 from slicewise.columns import Column
 from slicewise.errors import ColumnTypeError, OverflowedError

@@ -58,7 +58,7 @@ class Algebra:
         return tuple(np.empty(size, dtype) for dtype in self.dtypes)
 
     def module_source(self, index: str = "np.uint64(i)", value: str = "{}") -> str:
-        """The source with `lift`, `load`, `store` and `same_state` for these fields.
+        """The source with `lift`, `load`, `store`, `part` and `same_state` for these fields.
 
         Compiled code takes an `index` without a sign, so that it need not ask for one below zero.
         `value` is how `lift` is given what it finds in an array.
@@ -75,12 +75,14 @@ class Algebra:
             f"({a} == {b} or ({a} != {a} and {b} != {b}))"
             for a, b in ([("a", "b")] if scalar else [(f"a[{k}]", f"b[{k}]") for k in fields])
         )
+        part = ", ".join(f"S[{k}][begin:end]" for k in fields)
         lift = ", ".join(value.format(f"X[{k}][{index}]") for k in range(self.inputs))
         return (
             f"import numpy as np\n{self.source}\n\n"
             f"@algebra\ndef lift(X, i):\n    return lift_value({lift})\n\n\n"
             f"@algebra\ndef load(S, i):\n    return {load}\n\n\n"
             f"@algebra\ndef store(S, i, state):\n{store}\n\n\n"
+            f"@algebra\ndef part(S, begin, end):\n    return ({part},)\n\n\n"
             f"@algebra\ndef same_state(a, b):\n    return {same}\n"
         )
 

@@ -37,6 +37,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numpy import __version__ as numpy_version
 
 from slicewise.codegen.cache import gave_up, note_use, write
+from slicewise.codegen.progress import COMPILING
 
 DIGEST = 32  # bytes that say what the others of a file must be
 
@@ -169,7 +170,10 @@ def jit(**options: Any) -> Callable[[FunctionType], Any]:
         dispatcher = njit(nogil=True, **options)(function)
         if os.path.isabs(function.__code__.co_filename):  # else it is in memory alone
             dispatcher._cache = Kept(function)
-        dispatcher.compile = without_cycles(dispatcher.compile)
+        dispatcher.compile = COMPILING.watched(
+            without_cycles(dispatcher.compile),
+            lambda: sum(dispatcher.stats.cache_misses.values()),
+        )
         return dispatcher
 
     return compiling

@@ -142,6 +142,7 @@ def _interpreted(root: Kernel, algebra: Algebra, using: tuple[Kernel, ...]) -> C
         "lift": lambda X, i: lift_value(*(x[i] for x in X)) if lift_value else None,
         "load": lambda S, i: S[0][i],
         "store": _store_object,
+        "part": lambda S, begin, end: (S[0][begin:end],),
         "same_state": lambda a, b: a is b or a == b,
     }
     return _bound(root, space, using)

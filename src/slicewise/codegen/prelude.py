@@ -50,11 +50,27 @@ def store(S: Any, i: int, state: Any) -> None:
     raise AssertionError("a kernel ran before it was specialised")
 
 
+def part(S: Any, begin: int, end: int) -> Any:
+    """The states from `begin` to before `end`, as arrays of their own that share the memory."""
+    raise AssertionError("a kernel ran before it was specialised")
+
+
 def same_state(a: Any, b: Any) -> bool:
     """Return whether two states are the same; NaN is the same as NaN."""
     raise AssertionError("a kernel ran before it was specialised")
 
 
 NAMES = frozenset(
-    {"identity", "lift", "combine", "prepend", "invert", "lower", "load", "store", "same_state"}
+    {
+        "identity",
+        "lift",
+        "combine",
+        "prepend",
+        "invert",
+        "lower",
+        "load",
+        "store",
+        "part",
+        "same_state",
+    }
 )

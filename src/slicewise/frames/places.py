@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, place_of, read, share
+from slicewise.aggregates.bound import Bound, place_of, read, share
 from slicewise.arrays.grouping import Groups, picked, read_only, room
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel

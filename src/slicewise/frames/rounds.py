@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.arrays.grouping import Groups, read_only
 from slicewise.codegen.algebra import NOTHING
 from slicewise.codegen.kernel import kernel

@@ -22,14 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import (
-    Aggregate,
-    Bound,
-    States,
-    no_common_type,
-    states_of,
-    typed_nulls,
-)
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound, States, states_of
+from slicewise.aggregates.interpreted import no_common_type, typed_nulls
 from slicewise.aggregates.laws import check_first_run
 from slicewise.arrays.grouping import Groups, encode, group, room
 from slicewise.codegen.algebra import Algebra

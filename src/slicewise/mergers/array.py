@@ -19,7 +19,7 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Component, States, read
+from slicewise.aggregates.bound import Component, States, read
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, invert, load, store

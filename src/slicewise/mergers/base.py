@@ -209,7 +209,7 @@ class FlatMerger(Merger):
     cursors: ClassVar[int] = 3
 
     def __init__(self, aggregate: Aggregate) -> None:
-        from slicewise.aggregates.base import interpreted
+        from slicewise.aggregates.interpreted import interpreted
 
         super().__init__(aggregate)
         algebra = interpreted(aggregate, None, "fed by hand").components[0].algebra

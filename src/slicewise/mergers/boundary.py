@@ -16,8 +16,7 @@ and then variances, against `sweep` with 2.1 to 4.0 and 4.9 to 7.9):
 - `sweep_round`, many keys side by side that have the same windows (`rolling` in rounds): a
   maximum and a variance over 64 keys take 14 a row from table to table, and 37 key by key
 
-`rise` and `fall` in `pba` are `sweep_chunks` for two threads. `merge_with` drives a merger of the
-catalogue over any windows, for those who ask for one.
+`rise` and `fall` in `pba` are `sweep_chunks` for two threads.
 
 Source:  doi:10.1145/3447548.3467360 (Zhang, Akbarinia, Toumani: Efficient incremental computation
          of aggregations over sliding windows), Section 4
@@ -25,7 +24,7 @@ Source:  doi:10.1145/3447548.3467360 (Zhang, Akbarinia, Toumani: Efficient incre
 
 from typing import Any
 
-from slicewise.codegen.kernel import OPEN, kernel
+from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, lift, load, prepend, store
 
 # Items are the events of the columns `X`, or the states `S` when those are given; the other one is
@@ -94,31 +93,6 @@ def sweep(S: Any, slot: Any, left: Any, right: Any, spare: Any, out: Any) -> int
             store(out, q, combine(load(spare, low - origin), ahead))
             combines += 1
     return combines
-
-
-insert: Any = OPEN
-evict: Any = OPEN
-query: Any = OPEN
-
-
-@kernel
-def merge_with(S: Any, slot: Any, left: Any, right: Any, p: Any, M: Any, out: Any) -> None:
-    """Any windows, as in `sweep`, by a merger of the catalogue that has room for the longest."""
-    begin, end = 0, 0
-    for q in range(left.shape[0]):
-        low, high = left[q], right[q]
-        if low < begin or high < end or low >= end:
-            # Another key or window: begin anew.
-            while p[0] < p[1]:
-                evict(p, M)
-            begin, end = low, low
-        while begin < low:
-            evict(p, M)
-            begin += 1
-        while end < high:
-            insert(p, M, load(S, slot[end]))
-            end += 1
-        store(out, q, query(p, M))
 
 
 @kernel

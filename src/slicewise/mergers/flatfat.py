@@ -271,7 +271,7 @@ class FlatFAT(FlatMerger):
 
     def prefix(self, i: int) -> Any:
         """The aggregate of the events before position `i`: the oldest `i`."""
-        self._settle()
+        self._renew()
         first = self._number(self._cut(i)) - self._p[0]
         return self.aggregate.lower(self._run["prefix"](self._p, self._S, first))
 
@@ -280,11 +280,11 @@ class FlatFAT(FlatMerger):
         return self.aggregate.lower(self.suffix_state(len(self) - self._cut(j)))
 
     def query_state(self) -> Any:
-        self._settle()
+        self._renew()
         return super().query_state()
 
     def suffix_state(self, last: int) -> Any:
-        self._settle()
+        self._renew()
         return super().suffix_state(self._p[1] - self._number(len(self) - last))
 
     def __len__(self) -> int:
@@ -319,7 +319,7 @@ class FlatFAT(FlatMerger):
         self._S[0][self.capacity + (number & self._p[2])] = state
         self._touched.add(number)
 
-    def _settle(self) -> None:
+    def _renew(self) -> None:
         """Renew the nodes above overwritten leaves."""
         if not self._touched:
             return

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, bound_columns
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import bound_columns
 from slicewise.columns import Column
 from slicewise.errors import AggregateError, ColumnError, ColumnTypeError
 from slicewise.suggestions import meant

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import States
+from slicewise.aggregates.bound import States
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, store
@@ -97,7 +97,8 @@ def answer_together(
     ends = np.cumsum([rows // every for _, every in queries])
     row = np.append(0, ends[:-1])
     out: States = algebra.new(int(ends[-1]))
-    run = answer_by_plan.specialise(algebra, using=merger.kernels_for(algebra))
+    work = rows * (1 + len(queries))
+    run = answer_by_plan.specialise(algebra, using=merger.kernels_for(algebra), work=work)
     steps = (plan.fragments, plan.begin, plan.query, plan.partials)
     at, done = np.zeros(2, np.int64), 0
     piece = max(1, tuning.active().combines_done // len(queries))

@@ -19,18 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import (
-    Aggregate,
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import (
     Bound,
     Component,
     States,
     bound_columns,
-    objects_column,
     read,
     share,
     states_of,
-    typed_nulls,
 )
+from slicewise.aggregates.interpreted import objects_column, typed_nulls
 from slicewise.aggregates.laws import check_first_run
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column
@@ -71,8 +70,8 @@ def slide(
     columns come as a tuple of those, or as a dict that has the columns the aggregate names. The
     result is of the same kind, a Series of pandas with the index of the values after which its
     results stand; null is NaN in a numpy array of numbers. In a numpy array NaN is a value, greater
-    than all others; nulls (Arrow's, `None`, and NaN in a Series of pandas) count as values of the
-    window but leave no trace.
+    than all others; nulls (Arrow's, `None`, and NaN in a Series of pandas) count towards the length
+    of the window, and aggregates skip them.
 
     `algorithm` is the name of a merger in `sw.mergers.CATALOGUE`; `None` chooses by aggregate and
     length. Several lengths are answered in one pass by a merger that answers for newest parts, such

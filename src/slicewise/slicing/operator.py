@@ -11,6 +11,7 @@ results of them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +22,6 @@ from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Result
 from slicewise.slicing.guard import changing, reading
 from slicewise.slicing.ingest.quarantine import MOST, checked_most
-from slicewise.slicing.ingest.refusing import refuse_at_once, refuse_failed
 from slicewise.slicing.parts import Parts
 from slicewise.slicing.plan import Plan
 from slicewise.slicing.progress import Stats, point_of
@@ -44,10 +44,10 @@ class Operator:
     `order`, if there are any (null is the least, NaN the greatest), and then by arrival.
     Lengths are durations such as `"1m"` over timestamps, and plain numbers over plain numbers;
     `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what the numbers of the time column mean, so that
-    durations can be taken there too. `merger` names an algorithm of
-    `sw.mergers.CATALOGUE` for the merging of slices in place of the planner's; `store` says whether
-    slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`), and
-    `partials` where periodic windows cut them; `op.plan` has what was chosen.
+    durations can be taken there too. `merger` names an algorithm of `sw.mergers.CATALOGUE` for the
+    merging of slices in place of the planner's, and is kept between watermarks; `store` says
+    whether slices are merged when a window closes (`"lazy"`) or in trees that are kept (`"eager"`),
+    and `partials` where periodic windows cut them; `op.plan` has what was chosen.
     `op.late` has the newest `max_late` of the events that were refused (`None`: all of them).
 
     Threads may share an operator: its calls wait for each other. A call that was cut short in the
@@ -106,6 +106,12 @@ class Operator:
         self.parts.windows.begin(windows)
         self.parts.slices.replan()
 
+    def __repr__(self) -> str:
+        given = {"windows": self.windows, **self.settings.given(), "max_late": self.max_late}
+        default = inspect.signature(type(self)).parameters
+        shown = [f"{k}={v!r}" for k, v in given.items() if v != default[k].default]
+        return f"sw.Operator({', '.join(shown)})"
+
     # Windows.
 
     @property
@@ -121,7 +127,7 @@ class Operator:
         of time covers the past as far as slices for its edges are kept. One that depends on the
         rows before it, such as a count of rows, sees the events that come after it.
         """
-        from slicewise.slicing.adding import known_from, make_room
+        from slicewise.slicing.groups.adding import known_from, make_room
 
         parts = self.parts
         window = parts.windows.counted(window)
@@ -130,14 +136,14 @@ class Operator:
         self._guard.begin()
         if since != BEGINNING and not window.traits.needs_rows:
             make_room(parts.slices, window)
-            parts.emission.note_all()
+            parts.emission.mark_all_dirty()
         parts.windows.add(window, since)
         parts.slices.replan()
         return None if since == BEGINNING else since
 
     @changing
     def remove_window(self, name: str) -> None:
-        """Drop a window; what only it needed is forgotten."""
+        """Remove a window, and forget what was kept for it alone."""
         parts = self.parts
         entry = parts.windows.find(name)
         self._guard.begin()
@@ -170,9 +176,9 @@ class Operator:
         accepted = parts.ingest.accept(batch)
         if accepted is None:
             return
-        parts.emission.note(accepted.events)
+        parts.emission.mark_dirty(accepted.events)
         parts.slices.add(accepted)
-        bad, error = refuse_at_once(parts.slices, parts.quarantine, accepted.columns)
+        bad, error = parts.ingest.refuse_at_once(accepted.columns)
         parts.slices.hold(accepted, bad)
         if error is not None:
             self._guard.end()
@@ -187,17 +193,19 @@ class Operator:
 
     @changing
     def advance(self, watermark: Any) -> list[Result]:
-        """Take a watermark; the results that it closes, revises and retracts.
+        """Take a watermark; returns the results that it closes, revises and retracts.
 
-        They come by window, as given, retractions first, and then by start and end.
+        They are sorted by window, in the order given, with retractions first, and then by start and
+        end.
 
-        If an aggregate raises an error, or there are too many results for one call, nothing is
-        handed out and nothing is lost: the next call gives what this one would have given, or as
-        much of it as closes at a lower watermark, or raises again until the event is gone or the
-        aggregate can take it. If a window or an aggregate of one's own raises an error for an event
-        when it is taken, here or in `process`, that window begins and ends no instance with it and
-        that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
-        `late`, and the error is raised once; the next call goes on.
+        If an aggregate raises an error while results are made, or there are too many results for
+        one call, nothing is emitted and nothing is lost: the next call returns what this one would
+        have returned, or as much of it as closes at a lower watermark, or raises again.
+
+        If a window or an aggregate of your own raises an error for an event, here or in `process`,
+        that window begins and ends no instance with the event, and that aggregate skips it as it
+        skips nulls. The event is counted as bad and is in `late`. The error is raised once, and the
+        next call goes on.
         """
         return self._advanced(watermark, self.parts.output.results)
 
@@ -220,7 +228,7 @@ class Operator:
         horizon_before, horizon = progress.open_from, progress.horizon(point)
         final = self.emit == "final"
         parts.slices.release(progress.accepted_from if final else progress.watermark)
-        error = refuse_failed(parts.slices, parts.quarantine, parts.output)
+        error = parts.ingest.refuse_failed(parts.output)
         if error is not None and self.errors.raises:
             guard.end()
             raise error
@@ -253,12 +261,12 @@ class Operator:
 
     @reading
     def explain(self) -> str:
-        """In words: which windows share slices, what is stored and why, what is compiled.
+        """Says in words which windows share slices, what is stored and why, and what is compiled.
 
         >>> import slicewise as sw
         >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
         >>> print(op.explain())
-        tumbling_10: has slices of its own of time, cut at edges that come every 10 from 0.
+        tumbling_10: has its own slices of time, cut at edges every 10 from 0.
         Storage: states alone are kept: no window or aggregate needs rows.
         Changes: no slice is ever cut; no event ever leaves a slice.
         Aggregates: compiled or interpreted is decided by the types of the first batch.
@@ -294,7 +302,7 @@ class Operator:
 
     @changing
     def snapshot(self) -> bytes:
-        """All that the operator knows, to go on from later or elsewhere; see `restore`.
+        """Returns all that the operator knows as bytes, from which `restore` goes on.
 
         >>> import slicewise as sw
         >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
@@ -318,7 +326,7 @@ class Operator:
         clock: Callable[[], int] | None = None,
         trusted: bool = False,
     ) -> Operator:
-        """An operator that goes on where the one of the snapshot stopped.
+        """Returns an operator that goes on where the one that made the snapshot stopped.
 
         Windows and aggregates that cannot be found by the name of their class are given again, all
         of them as they were: those whose class is not imported here, and those with a function,

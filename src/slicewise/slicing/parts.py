@@ -10,15 +10,15 @@ from __future__ import annotations
 from slicewise.arrays.keys import Keys
 from slicewise.slicing.emit.output import Output
 from slicewise.slicing.emit.window_manager import WindowManager
+from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.forgetting import Forgetting
+from slicewise.slicing.groups.slice_manager import SliceManager
 from slicewise.slicing.guard import Guard
 from slicewise.slicing.ingest.intake import Ingest
 from slicewise.slicing.ingest.quarantine import Quarantine
 from slicewise.slicing.ingest.schema import Schema
 from slicewise.slicing.progress import Progress, Stats
 from slicewise.slicing.settings import Settings
-from slicewise.slicing.slice_manager import SliceManager
-from slicewise.slicing.window_set import WindowSet
 
 
 class Parts:

@@ -40,34 +40,68 @@ class GroupPlan:
     waits: bool
 
     @property
+    def defined(self) -> list[Window]:
+        """The windows alone."""
+        return [entry.window for entry in self.windows]
+
+    @property
     def kind(self) -> str:
         """The way in which the group slices."""
         return kind_of(self.place)
 
+    @property
+    def stores_rows(self) -> bool:
+        """Events are kept, not only states: as slices of their own or because they wait.
+
+        Those that wait for others of their time do not count.
+        """
+        in_rows = self.kind in ("rows", "sorted") or (self.kind == "measure" and self.place[2])
+        return bool(in_rows or (self.waits and self.kind != "ties"))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The decisions for a query.
+    """The decisions for a query with these settings: all that the slice manager goes by.
 
     `groups`: which windows share slices, and how those are cut.
-    `stores_rows`: events are kept, not only states (Figure 4). `splits`: a slice may have to be
-    cut (Figure 5). `removes`: how an event leaves a slice when a late one shifts it (Figure 6).
-    Events that wait for the watermark come in order: for them neither happens.
     `store`: `"lazy"` merges slices when a window closes, `"eager"` keeps a tree over them.
     `partials`: where periodic windows cut slices (see `slicing.edges.partials`).
     `combined`: windows of time and sessions share slices, cut at the edges of both.
+
+    The other decisions of the paper follow from the groups. Events that wait for the watermark come
+    in order, so that they neither split slices nor leave them.
     """
 
     groups: tuple[GroupPlan, ...]
-    stores_rows: bool
-    splits: bool
-    removes: Literal["never", "invert", "recompute"]
     store: StoreKind
     partials: Technique
     combined: bool
+    settings: Settings
+
+    @property
+    def stores_rows(self) -> bool:
+        """Events are kept, not only states (Figure 4)."""
+        return any(group.stores_rows for group in self.groups)
+
+    @property
+    def splits(self) -> bool:
+        """A slice may have to be cut (Figure 5)."""
+        among = [w.traits for g in self.groups if g.kind == "rows" for w in g.defined]
+        if self.settings.ordered:
+            return any(one.context == "forward aware" for one in among)
+        return any(one.needs_rows for one in among)
+
+    @property
+    def removes(self) -> Literal["never", "invert", "recompute"]:
+        """How an event leaves a slice when a late one shifts it (Figure 6)."""
+        settings = self.settings
+        counts = any(w.traits.length_in_rows for group in self.groups for w in group.defined)
+        if not counts or settings.ordered or settings.append_only:
+            return "never"
+        return "invert" if all(one.invertible for one in settings.aggs) else "recompute"
 
 
-def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
+def combines(windows: Sequence[Window], *, keyed: bool, append_only: bool) -> bool:
     """Return whether windows of time share slices with sessions: an addition less per event.
 
     Where there may be many keys and results are never revised, slices of windows of time are kept
@@ -77,7 +111,7 @@ def combines(windows: Sequence[Window], *, keyed: bool, settled: bool) -> bool:
     traits = [window.traits for window in windows]
     timed = any(one.context_free and one.axis is None for one in traits)
     sessions = any(one.gap is not None for one in traits)
-    return timed and sessions and not (keyed and settled)
+    return timed and sessions and not (keyed and append_only)
 
 
 def chosen_store(windows: Sequence[Window], aggs: Sequence[Aggregate]) -> StoreKind:
@@ -120,13 +154,13 @@ def place_of(entry: WindowEntry, settings: Settings, *, combined: bool, apart: b
     `combined` is that of the plan; `apart` says that each session has slices of its own, as it does
     after a late event.
     """
-    traits, settled = entry.window.traits, settings.settled
+    traits, append_only = entry.window.traits, settings.append_only
     if traits.axis is not None:
         return ("measure", traits.axis, settings.sorts)
     if settings.sorts and apart and not traits.needs_rows:
         return "sorted" if traits.context_free else ("sorted", entry.number)
-    if traits.needs_rows or (settings.sorts and not settled):
-        kind = "order" if settled and traits.context != "forward aware" else "rows"
+    if traits.needs_rows or (settings.sorts and not append_only):
+        kind = "order" if append_only and traits.context != "forward aware" else "rows"
         if kind == "order" and settings.ordered and traits.takes_ties:
             kind = "ties"  # the opening row may come after others of its time
         new = entry.since > BEGINNING and traits.needs_rows
@@ -141,7 +175,7 @@ def waits(place: Place, settings: Settings) -> bool:
     kind = kind_of(place)
     if settings.ordered or kind == "order":
         return kind == "ties" or not settings.ordered
-    return settings.sorts and settings.settled and kind in ("time", "sessions")
+    return settings.sorts and settings.append_only and kind in ("time", "sessions")
 
 
 def plan(
@@ -156,9 +190,8 @@ def plan(
     `combined` stands if it is given, as it does once there are slices; `apart` is as in `place_of`.
     """
     windows, aggs = [entry.window for entry in entries], settings.aggs
-    ordered, settled = settings.ordered, settings.settled
     if combined is None:
-        combined = combines(windows, keyed=bool(settings.by), settled=settled)
+        combined = combines(windows, keyed=bool(settings.by), append_only=settings.append_only)
     store = "lazy" if settings.merger and not settings.store else settings.store
     if store is None:
         eager = settings.partials == "pairs+"
@@ -167,22 +200,13 @@ def plan(
     for entry in entries:
         place = place_of(entry, settings, combined=combined, apart=apart)
         places.setdefault(place, []).append(entry)
-    traits = [window.traits for window in windows]
-    aware = any(one.context == "forward aware" for one in traits)
-    context = any(one.needs_rows for one in traits)
-    counts = any(one.length_in_rows for one in traits)
-    removes: Literal["never", "invert", "recompute"] = "never"
-    if counts and not ordered and not settled:
-        removes = "invert" if all(a.invertible for a in aggs) else "recompute"
     return Plan(
         groups=tuple(
             GroupPlan(place, tuple(shared), waits(place, settings))
             for place, shared in places.items()
         ),
-        stores_rows=aware if ordered and settled else context or settings.sorts,
-        splits=aware if ordered or settled else context,
-        removes=removes,
         store=store,
         partials=settings.partials or "cutty",
         combined=combined,
+        settings=settings,
     )

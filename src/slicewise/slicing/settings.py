@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, type_of_nulls
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.interpreted import type_of_nulls
 from slicewise.arguments import checked_aggregates
 from slicewise.errors import (
     AggregateError,
@@ -27,7 +28,7 @@ from slicewise.spans import Duration
 from slicewise.suggestions import meant
 from slicewise.times import Measure, as_length, check_unit
 from slicewise.windows import Window
-from slicewise.windows.base import DURATIONS
+from slicewise.windows.base import DURATIONS, length_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,29 @@ TIMES, POSITIONS = ("start", "end"), ("start_position", "end_position")
 RESULT_COLUMNS = ("window", *TIMES, *POSITIONS, "revision", "retracted")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """How slices are merged, kept and cut: arguments of an operator, `None` for what it chooses."""
+
+    merger: str | None = None
+    store: StoreKind | None = None
+    partials: Technique | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All of them by name."""
+        return {"merger": self.merger, "store": self.store, "partials": self.partials}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are not left to the operator."""
+        return {name: value for name, value in self.arguments.items() if value is not None}
+
+
+CHOSEN = Merging()  # by the operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
     """The arguments of an operator but for its windows; they never change.
 
@@ -114,13 +137,39 @@ class Settings:
             **plain,
         )
 
+    def __repr__(self) -> str:
+        return f"Settings.of({', '.join(f'{k}={v!r}' for k, v in self.given().items())})"
+
+    def given(self) -> dict[str, Any]:
+        """The arguments of an operator with these settings, by name, but for windows."""
+        lateness = length_of(self.lateness, self.lateness_unit) if self.lateness else 0
+        return {
+            "aggs": self.aggs,
+            "time": self.time,
+            "by": self.by[0] if self.by_one else list(self.by) or None,
+            "lateness": lateness,
+            "emit": self.emit,
+            "ordered": self.ordered,
+            "order": list(self.order) or None,
+            "unit": self.unit,
+            "merger": self.merger,
+            "store": self.store,
+            "partials": self.partials,
+            "clock": None if self.clock is wall_clock else self.clock,
+        }
+
+    @property
+    def merging(self) -> Merging:
+        """How slices are merged, kept and cut."""
+        return Merging(self.merger, self.store, self.partials)
+
     @property
     def revises(self) -> bool:
         """Emitted results may be revised."""
         return self.emit == "on_update" or (self.emit == "on_close" and self.lateness > 0)
 
     @property
-    def settled(self) -> bool:
+    def append_only(self) -> bool:
         """Results are made of events that nothing can come before any more.
 
         Then events are put in order once, when the watermark passes them, and no result is revised.

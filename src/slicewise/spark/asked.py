@@ -6,20 +6,21 @@ Batch and stream begin with the same, so that both refuse the same and answer in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slicewise.aggregates import components as parts
-from slicewise.aggregates.base import Aggregate, Bound
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound
 from slicewise.arguments import check_outputs, checked_aggregates, listed
 from slicewise.columns import Column
 from slicewise.errors import SpanError
 from slicewise.frames.trailing import length_of
 from slicewise.names import column_name, column_names
+from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.ingest.measures import check_window_columns
-from slicewise.slicing.settings import Settings, check_measured
-from slicewise.slicing.window_set import WindowSet
+from slicewise.slicing.settings import CHOSEN, Merging, Settings, check_measured
 from slicewise.spans import Duration, Rows, Span, Ticks
 from slicewise.spans import span as as_span
 from slicewise.spark.frames import (
@@ -53,6 +54,7 @@ def definitions(
     aggs: Any,
     unit: str | None = None,
     options: StreamOptions = BOUNDED,
+    merging: Merging = CHOSEN,
 ) -> WindowSet:
     """The windows and settings of an operator that would be given these; refuses what it would."""
     settings = Settings.of(
@@ -64,10 +66,8 @@ def definitions(
         ordered=False,
         order=None,
         unit=unit,
-        merger=None,
-        store=None,
-        partials=None,
         clock=None,
+        **merging.arguments,
     )
     taken = WindowSet(settings)
     taken.begin(windows)
@@ -109,6 +109,7 @@ class AskedWindows:
         check_window_columns(defined, types.__getitem__)
         ties = tie_breakers(frame, decides, columns, {*keys, time}) if depends else ()
         query = Query.of(defined, chosen, time, keys, types, ties, unit)
+        query = replace(query, merging=settings.merging)
         check_measured(query.measure, query.windows)
         return cls(frame, query, columns)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.slicing.emit.explain import explain_plan
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.slicing.plan import plan
+from slicewise.slicing.settings import Merging
 from slicewise.spans import Rows, canonical
 from slicewise.spark.asked import BOUNDED, definitions
 from slicewise.spark.batch.rolling import Rolling
@@ -26,15 +27,18 @@ def explain_windowed(
     order: Any,
     unit: Any,
     options: StreamOptions,
+    merging: Merging,
 ) -> str:
     """How `sw.windowed` runs."""
     streamed = frame.isStreaming
-    taken = definitions(by, time, windows, aggs, unit, options if streamed else BOUNDED)
+    taken = definitions(by, time, windows, aggs, unit, options if streamed else BOUNDED, merging)
     made = Windowed.of(frame, taken, order)
+    if not streamed:
+        made.check_merging()
     options.checked(made.query.measure)
     if streamed:
-        kept, merging = explain_plan(plan(taken.entries, taken.settings), taken.settings)
-        lines = [*_streamed(made.query.by, made.columns), *kept, merging]
+        kept, how = explain_plan(plan(taken.entries, taken.settings))
+        lines = [*_streamed(made.query.by, made.columns), *kept, how]
         return _shown(lines, made.bounds)
     ways = {"native": _native, "combined": _combined, "sliced": _sliced, "ordered": _ordered}
     lines = ways[made.way](made)
@@ -149,8 +153,15 @@ def _ordered(made: Windowed) -> list[str]:
         "events.",
         f"Spark sends all rows of {_keys(made.query.by)} to one partition and sorts them by time.",
         f"The columns {', '.join(made.columns)} cross to Python, where an operator takes them "
-        "batch by batch and merges slices by a boundary aggregator (SBA).",
+        f"batch by batch and merges slices by {_merger(made)}.",
     ]
+
+
+def _merger(made: Windowed) -> str:
+    chosen = made.query.merging
+    if chosen.store == "eager" or chosen.partials == "pairs+":
+        return "a tree over the slices of each key (flatfat)"
+    return chosen.merger or "a boundary aggregator (SBA)"
 
 
 def _shown(lines: Sequence[str], bounds: Sequence[Bound]) -> str:

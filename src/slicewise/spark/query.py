@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from slicewise.aggregates.base import Aggregate, Bound, bound_columns
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import Bound, bound_columns
 from slicewise.aggregates.own import Definition, definition, is_own, teach
 from slicewise.errors import AggregateError, ColumnTypeError
+from slicewise.slicing.settings import CHOSEN, Merging
 from slicewise.spark.frames import unused
 from slicewise.times import Measure
 from slicewise.windows import Window
@@ -27,7 +29,8 @@ class Query:
     """Windows and aggregates over a table with columns of known types.
 
     `order` has the columns that decide between events of one key and time, where that matters.
-    `definitions` has, for each user-defined aggregate, what was made of its source.
+    `definitions` has, for each user-defined aggregate, what was made of its source. `merging` is
+    for the operators that answer it.
     """
 
     windows: tuple[Window, ...]
@@ -38,6 +41,7 @@ class Query:
     definitions: tuple[Definition | None, ...]
     order: tuple[str, ...] = ()
     unit: str | None = None
+    merging: Merging = CHOSEN
 
     @staticmethod
     def of(

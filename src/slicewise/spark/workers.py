@@ -20,12 +20,12 @@ def in_worker(task: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
     @wraps(task)
     def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         yield from task(*args, **kwargs)
-        settle()
+        freeze_modules()
 
     return run
 
 
-def settle() -> None:
+def freeze_modules() -> None:
     """Keep what was imported out of the garbage collection that follows every task.
 
     Spark's workers collect all garbage after each task. That visits every object of every module,

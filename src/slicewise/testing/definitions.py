@@ -101,7 +101,7 @@ def missed(
             took = any(close > batch.horizon for close in closes)
             found[event.arrival] = took, any(close <= batch.horizon for close in closes)
         else:
-            place = _measure(getattr(window, "axis", None), event)
+            place = _measure(window.traits.axis, event)
             found[event.arrival] = False, place is not None and place >= since
     return found
 

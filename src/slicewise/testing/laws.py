@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from slicewise.aggregates.base import Aggregate, bound_columns, read
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import bound_columns, read
 from slicewise.aggregates.laws import Laws, Run, same
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, lift, store

@@ -22,6 +22,7 @@ from slicewise.suggestions import taking_names
 from slicewise.times import since_epoch
 from slicewise.windows.base import (
     DURATIONS,
+    MONDAY,
     Condition,
     Window,
     check_condition,
@@ -36,9 +37,6 @@ from slicewise.windows.rows_every_time import RowsEveryTime
 from slicewise.windows.session import Session
 from slicewise.windows.threshold import Threshold
 from slicewise.windows.time_every_rows import TimeEveryRows
-
-# The first Monday after the epoch, in microseconds.
-MONDAY = 4 * MICROSECONDS["d"]
 
 # How a text begins that is a moment and no duration.
 _DATE = re.compile(r"\d{4}-")
@@ -62,15 +60,16 @@ def tumbling(length: Any, *, origin: Any = None, name: str | None = None) -> Win
 def sliding(length: Any, every: Any, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows of `length` that open every `every`; the units of the two choose the kind.
 
-    Time every time, `units` every `units` of the same column, and rows every rows slide along one
-    measure. A length of time every n rows opens a window at every n-th event. A length in rows
-    every time step gives the last n events at each multiple of the step.
+    If both are time, both are rows, or both are `units` of the same column, windows slide along
+    that measure. With a `length` of time and an `every` of n rows, a window of that length opens at
+    every n-th event. With a `length` of n rows and an `every` of time, the last n events are
+    reported at each multiple of `every`.
 
     >>> import slicewise as sw
     >>> sw.sliding("10m", every="1m").name
     'sliding_10m_1m'
     >>> sw.sliding(sw.rows(10), every="5s")
-    RowsEveryTime(name='sliding_10rows_5s', length=10, every=5000000, origin=0, unit='us')
+    sw.sliding(sw.rows(10), every='5s')
     """
     long, step = span(length), span(every)
     return _sliding(long, step, origin, _named(name, f"sliding_{long}_{step}"), "sliding")
@@ -102,7 +101,7 @@ def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
 
     >>> import slicewise as sw
     >>> sw.fixed(100, 50)
-    Fixed(name='fixed_100_50', axis=None, start=100, length=50, unit=None)
+    sw.fixed(100, 50)
     """
     long = span(length)
     axis = _common_axis(long, long, "fixed")
@@ -118,7 +117,7 @@ def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
 
 @taking_names
 def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Window:
-    """Runs of events with pauses of at most `gap`, cut at `max_length` when one is given.
+    """Runs of events that are at most `gap` apart, cut at `max_length` when one is given.
 
     >>> import slicewise as sw
     >>> sw.session("30s").name, sw.session("30s", max_length="1h").name
@@ -137,7 +136,7 @@ def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Win
 
 @taking_names
 def punctuated(when: Condition, *, name: str | None = None) -> Window:
-    """Runs of events, each opened by an event for which `when` is true, or by the first event.
+    """Runs of events: one begins with the first event, and at each for which `when` is true.
 
     >>> import slicewise as sw
     >>> sw.punctuated("flag").name, sw.punctuated(lambda event: event["x"] > 5).name
@@ -149,11 +148,11 @@ def punctuated(when: Condition, *, name: str | None = None) -> Window:
 
 @taking_names
 def threshold(when: Condition, *, min_rows: int = 1, name: str | None = None) -> Window:
-    """Maximal runs of at least `min_rows` events for which `when` is true.
+    """Runs of at least `min_rows` events in a row for which `when` is true.
 
     >>> import slicewise as sw
     >>> sw.threshold("hot", min_rows=3)
-    Threshold(name='threshold_hot', when='hot', min_rows=3)
+    sw.threshold('hot', min_rows=3)
     """
     check_condition("a threshold window", when)
     return Threshold(name=_named(name, _with("threshold", when)), when=when, min_rows=min_rows)

@@ -42,6 +42,20 @@ def kept_by(windows: Sequence[Window], technique: Technique, edges: Edges) -> Ed
     return None if same else begins
 
 
+def cuts_alike(windows: Sequence[Window], technique: Technique, other: Window) -> bool:
+    """Return whether all edges of another window are edges at which these keep slices apart."""
+    cut = cut_by(windows, technique)
+    cut, new = kept_by(windows, technique, cut) or cut, Edges([other])
+    known = list(zip(cut.steps.tolist(), cut.phases.tolist(), strict=True))
+    return all(
+        any(step % s == 0 and (phase - p) % s == 0 for s, p in known)
+        for step, phase in zip(new.steps.tolist(), new.phases.tolist(), strict=True)
+    ) and all(
+        edge in cut.singles or any((edge - p) % s == 0 for s, p in known)
+        for edge in new.singles.tolist()
+    )
+
+
 def fuse_ends(
     runs: Runs, edges: Edges, begins: Edges, low: int, high: np.ndarray, touched: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:

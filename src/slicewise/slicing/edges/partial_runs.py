@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Aggregate, States, bound_columns, read, share, states_of
+from slicewise.aggregates.base import Aggregate
+from slicewise.aggregates.bound import States, bound_columns, read, share, states_of
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import OPEN, kernel
 from slicewise.codegen.prelude import combine, load, store

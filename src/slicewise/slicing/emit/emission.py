@@ -162,7 +162,7 @@ def fingerprints(group: SliceGroup, listed: Listed) -> np.ndarray:
 def answers_of(group: SliceGroup, listed: Listed, revisions: np.ndarray | None = None) -> Answers:
     """Merge the slices of instances and lower their states."""
     found = listed.instances
-    states = group.store.merge(found.left, found.right, found.key)
+    states = group.store.merge(found.left, found.right, found.key, found.window)
     if len(listed.row):
         group.store.extend(states, listed.row, listed.left, listed.right)
     size = len(found)

@@ -80,7 +80,7 @@ class EmissionLog:
         due, revisions = np.zeros(count, np.bool_), np.zeros(count, np.int64)
         seen = np.zeros(self.size, np.bool_)
         found = self._found(instances, prints)
-        run(look_all)(found, self._entries, self._table, due, revisions, seen)
+        run(diff_all)(found, self._entries, self._table, due, revisions, seen)
         return due, revisions, seen
 
     def missing(
@@ -114,7 +114,7 @@ class EmissionLog:
         if instances is not None and prints is not None and len(instances):
             self._grow(len(instances), int(instances.key.max()) + 1)
             index = (self._entries, self._link, self._heads, self._table)
-            self.size = run(note_all)(self._found(instances, prints), index, self.size)
+            self.size = run(record_all)(self._found(instances, prints), index, self.size)
         if changes.gone is not None:
             self._entries[RETRACTED, changes.gone] = 1
             self._entries[REVISION, changes.gone] += 1
@@ -266,7 +266,7 @@ def same_events(entries: Any, e: int, found: Any, i: int) -> Any:
 
 
 @kernel
-def look_all(found: Any, entries: Any, table: Any, due: Any, revisions: Any, seen: Any) -> None:
+def diff_all(found: Any, entries: Any, table: Any, due: Any, revisions: Any, seen: Any) -> None:
     """Mark what is `due`, with which revision, and the entries that are `seen` to exist still."""
     for i in range(found.shape[1]):
         place = find(
@@ -282,7 +282,7 @@ def look_all(found: Any, entries: Any, table: Any, due: Any, revisions: Any, see
 
 
 @kernel
-def note_all(found: Any, index: Any, size: int) -> Any:
+def record_all(found: Any, index: Any, size: int) -> Any:
     """Enter instances; returns how many there are now. There is room for all of them."""
     entries, link, heads, table = index
     for i in range(found.shape[1]):

@@ -11,13 +11,13 @@ import numpy as np
 from slicewise.arrays.grouping import frozen
 from slicewise.arrays.keys import Keys
 from slicewise.columns import Column, pylist
-from slicewise.slicing.buffer import Batch
 from slicewise.slicing.emit.emission import Answers, Blocks, Result, in_pieces
+from slicewise.slicing.families.window_set import WindowSet
+from slicewise.slicing.ingest.batch import Batch
 from slicewise.slicing.ingest.events import times_column
 from slicewise.slicing.ingest.measures import measure_dtype
 from slicewise.slicing.ingest.schema import Schema
 from slicewise.slicing.settings import POSITIONS, RESULT_COLUMNS, TIMES, Settings
-from slicewise.slicing.window_set import WindowSet
 from slicewise.windows import Window
 
 if TYPE_CHECKING:

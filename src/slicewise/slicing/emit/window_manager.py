@@ -15,7 +15,6 @@ import numpy as np
 
 from slicewise.errors import WindowError
 from slicewise.limits import INFINITY
-from slicewise.slicing.buffer import Batch
 from slicewise.slicing.emit.emission import (
     Answers,
     Due,
@@ -26,8 +25,9 @@ from slicewise.slicing.emit.emission import (
 )
 from slicewise.slicing.emit.log import KEY, Changes, EmissionLog
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.slice_manager import SliceManager
 from slicewise.slicing.guard import Guard
-from slicewise.slicing.slice_manager import SliceManager
+from slicewise.slicing.ingest.batch import Batch
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import codes as checked_codes
 
@@ -39,12 +39,13 @@ class WindowManager:
 
     def __init__(self, slices: SliceManager, guard: Guard) -> None:
         self.settings, self.slices, self.guard = slices.settings, slices, guard
+        self.revises = slices.settings.revises
         self.log = EmissionLog()
         self.dirty: list[np.ndarray] = []  # codes of keys
 
-    def note(self, events: Batch) -> None:
+    def mark_dirty(self, events: Batch) -> None:
         """Remember keys whose emitted instances these events may change."""
-        if not self.settings.revises:
+        if not self.revises:
             return
         closing = self.settings.emit == "on_close"
         watermark = self.slices.progress.watermark
@@ -57,9 +58,9 @@ class WindowManager:
         if touched.any():
             self.dirty.append(np.unique(events.keys[touched]))
 
-    def note_all(self) -> None:
+    def mark_all_dirty(self) -> None:
         """Remember all keys: instances may be due without a further event."""
-        if self.settings.revises:
+        if self.revises:
             self.dirty.append(self.slices.keys.every().copy())
 
     def due(self, point: int) -> list[Due]:
@@ -105,7 +106,7 @@ class WindowManager:
             return []
         with self.guard.harmless(Exception):
             answers = [answers_of(group, listed)]
-        if self.settings.revises:
+        if self.revises:
             return [Due(answers, Changes(listed.instances, fingerprints(group, listed)))]
         return [Due(answers)]
 

@@ -27,7 +27,7 @@ from slicewise.slicing.store.runs import of_keys
 from slicewise.windows import RowPeriodic, RowsEveryTime, TimeEveryRows
 
 if TYPE_CHECKING:
-    from slicewise.slicing.buffer import Grouped
+    from slicewise.slicing.ingest.batch import Grouped
 
 
 class CountedFamily(Family):
@@ -159,25 +159,25 @@ def keep_counts(windows: Any, rows: Any, point: int, keys: int, runs: Any, keep:
     last = runs.last
     for code in range(keys):
         a, z, b = offset[code], offset[code] + size[code], base[code]
-        # Rows before `settled` keep their positions for ever.
-        settled = first_lasting(slot, last, a, z, point)
-        final = position_at(single, start, b, a, settled) if settled < z else seen[code]
+        # Rows before `lasting` keep their positions for ever.
+        lasting = first_lasting(slot, last, a, z, point)
+        final = position_at(single, start, b, a, lasting) if lasting < z else seen[code]
         for w in range(numbers.shape[0]):
             # The first instance that has a row at or after position `final`.
             k = max((final - lengths[w]) // everys[w] + 1, 0)
             needed = place_from(single, start, b, a, a, z, k * everys[w])
-            keep[code] = min(keep[code], min(needed, settled))
+            keep[code] = min(keep[code], min(needed, lasting))
 
 
 @kernel
-def settled_rows(point: int, keys: int, runs: Any, highs: Any) -> None:
+def lasting_rows(point: int, keys: int, runs: Any, highs: Any) -> None:
     """How many rows of each key are in slices with no event at or after `point`."""
     offset, size, start, slot, last = runs.offset, runs.size, runs.start, runs.slot, runs.last
     for code in range(keys):
         a, z = offset[code], offset[code] + size[code]
-        settled = first_lasting(slot, last, a, z, point)
-        if settled < z:
-            highs[code] = start[settled]
+        lasting = first_lasting(slot, last, a, z, point)
+        if lasting < z:
+            highs[code] = start[lasting]
 
 
 @kernel

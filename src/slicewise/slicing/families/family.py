@@ -15,8 +15,8 @@ from slicewise.slicing.families.instances import Instances
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
-    from slicewise.slicing.buffer import Batch, Grouped
     from slicewise.slicing.groups.group import SliceGroup
+    from slicewise.slicing.ingest.batch import Batch, Grouped
     from slicewise.slicing.locate.by_time import Sliced
     from slicewise.slicing.state.blob import BlobReader, BlobWriter
 

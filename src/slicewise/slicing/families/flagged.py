@@ -22,8 +22,8 @@ from slicewise.windows import Punctuated, Threshold
 from slicewise.windows.delta import Delta
 
 if TYPE_CHECKING:
-    from slicewise.slicing.buffer import Batch, Grouped
     from slicewise.slicing.groups.group import SliceGroup
+    from slicewise.slicing.ingest.batch import Batch, Grouped
     from slicewise.slicing.locate.by_time import Sliced
     from slicewise.slicing.state.blob import BlobReader, BlobWriter
 
@@ -261,7 +261,7 @@ def keep_threshold(flags: Any, point: int, keys: int, runs: Any, keep: Any) -> N
     offset, size, slot, last = runs.offset, runs.size, runs.slot, runs.last
     for code in range(keys):
         l = first_lasting(slot, last, offset[code], offset[code] + size[code], point)
-        # A run that reaches the first unsettled slice may go on.
+        # A run that reaches the first slice that may change may go on.
         while l > offset[code] and flags[slot[l - 1]]:
             l -= 1
         keep[code] = min(keep[code], l)

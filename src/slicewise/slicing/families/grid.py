@@ -153,22 +153,18 @@ def needed_from(windows: Any, point: Any) -> Any:
 
 
 @kernel
-def list_free(windows: Any, keys: Any, low: Any, high: Any, runs: Any, out: Any) -> int:
-    """Context-free windows. `low` and `high` have one value for all keys, or one for each."""
+def closing_windows(windows: Any, low: Any, high: Any, found: Any) -> int:
+    """The windows of which anything closes, and the number of their first instance to do so.
+
+    Where only one instance does, it is `alone`: its bounds are the same for all keys, and none has
+    to divide. With a `low` and a `high` for each key all windows are taken.
+    """
     numbers, kinds, origins, everys, lengths, since = windows
-    offset, size, start = runs.offset, runs.size, runs.start
-    count = 0
-    single = low.shape[0] == 1
-    # The windows of which anything closes, and where their first instance to do so is.
-    closing = np.empty(numbers.shape[0], np.int64)
-    begins_at = np.empty(numbers.shape[0], np.int64)
-    # Where only one does, its bounds are the same for all keys, and none has to divide.
-    alone = np.zeros(numbers.shape[0], np.bool_)
-    bounds = np.empty((2, numbers.shape[0]), origins.dtype)
+    closing, begins_at, alone, bounds = found
     many = 0
     for w in range(numbers.shape[0]):
         k = 0
-        if single:
+        if low.shape[0] == 1:
             kind, origin, every, length = kinds[w], origins[w], everys[w], lengths[w]
             k = first_after(kind, origin, every, length, low[0])
             if (kind == FIXED and k > 0) or bounds_at(kind, origin, every, length, k)[1] > high[0]:
@@ -180,6 +176,21 @@ def list_free(windows: Any, keys: Any, low: Any, high: Any, runs: Any, out: Any)
         closing[many] = w
         begins_at[many] = k
         many += 1
+    return many
+
+
+@kernel
+def list_free(windows: Any, keys: Any, low: Any, high: Any, runs: Any, out: Any) -> int:
+    """Context-free windows. `low` and `high` have one value for all keys, or one for each."""
+    numbers, kinds, origins, everys, lengths, since = windows
+    offset, size, start = runs.offset, runs.size, runs.start
+    count = 0
+    single = low.shape[0] == 1
+    closing = np.empty(numbers.shape[0], np.int64)
+    begins_at = np.empty(numbers.shape[0], np.int64)
+    alone = np.zeros(numbers.shape[0], np.bool_)
+    bounds = np.empty((2, numbers.shape[0]), origins.dtype)
+    many = closing_windows(windows, low, high, (closing, begins_at, alone, bounds))
     if many == 0:
         return 0
     for j in range(keys.shape[0]):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slicewise.arrays.ordering import order_of
 from slicewise.arrays.searches import first_at_least, last_at_most
 from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.families.acceptance import Late, Verdict, too_late
@@ -25,7 +26,7 @@ from slicewise.slicing.state.checks import exactly
 from slicewise.windows import Session
 
 if TYPE_CHECKING:
-    from slicewise.slicing.buffer import Grouped
+    from slicewise.slicing.ingest.batch import Grouped
     from slicewise.slicing.state.blob import BlobReader
 
 
@@ -76,7 +77,7 @@ class SessionFamily(AnchoredFamily):
         if entry.window.max_length is not None:
             return too_late(late, entry.since)
         runs = self.group.runs
-        order = np.lexsort((-late.times, late.keys))  # the newest of a key first
+        order = order_of(-late.times, late.keys)  # the newest of a key first
         took = np.zeros(len(order), np.bool_)
         events = (order, late.keys, late.times)
         run(join_open)(entry.window.gap, late.horizon, events, runs.arrays, took)

@@ -25,8 +25,8 @@ from slicewise.slicing.state.plain import pack, unpack
 from slicewise.windows import UserWindow
 
 if TYPE_CHECKING:
-    from slicewise.slicing.buffer import Grouped
     from slicewise.slicing.groups.group import SliceGroup
+    from slicewise.slicing.ingest.batch import Grouped
     from slicewise.slicing.state.blob import BlobReader, BlobWriter
 
 

@@ -8,21 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutty import cut_by, kept_by
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families.acceptance import Late, Verdict
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.families.grid import collect_free
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch, Grouped
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.store.choosing import StoreChoice
 from slicewise.slicing.store.saving import Layout
 from slicewise.slicing.store.time_major import TimeMajorStore
+from slicewise.windows import Window
 
 
 class GridGroup(SliceGroup):
@@ -41,14 +42,20 @@ class GridGroup(SliceGroup):
         *,
         merger: type[FlatMerger] | None = None,
         eager: bool = False,
-        settled: bool = False,
+        append_only: bool = False,
     ) -> None:
         super().__init__(bounds, dtype, merger=merger, eager=eager)
-        self.choice = StoreChoice(settled=settled)
+        self.choice = StoreChoice(append_only=append_only)
 
     def keep_by_key(self) -> None:
         if isinstance(self.slices, TimeMajorStore):
             self.use(self.choice.left(self.slices))
+
+    def title(self, *, combined: bool) -> str:
+        return "time"
+
+    def kept_from(self, window: Window, horizon: int) -> Any:
+        return self.cut_from(window, horizon)
 
     @property
     def layout(self) -> Layout:
@@ -158,7 +165,7 @@ class GridGroup(SliceGroup):
         self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
     ) -> dict[str, Any]:
         node = super().dump(out, live, codes, point)
-        return {**node, "choice": self.choice.dump()} if self.choice.settled else node
+        return {**node, "choice": self.choice.dump()} if self.choice.append_only else node
 
     def _load_slices(self, node: Any, source: BlobReader, keys: int, since: int | None) -> None:
         if "choice" in node:

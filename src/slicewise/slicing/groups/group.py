@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import Bound, Component, reads
+from slicewise.aggregates.bound import Bound, Component, reads
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.buffer import Batch, Grouped
-from slicewise.slicing.edges.cutty import fuse_ends
+from slicewise.slicing.edges.cutty import cuts_alike, fuse_ends
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.emit.emission import Blocks
 from slicewise.slicing.families.acceptance import Late, Verdict
@@ -30,6 +29,8 @@ from slicewise.slicing.families.family import Family, Kept, WindowEntry
 from slicewise.slicing.families.grid import FreeWindows, GridFamily
 from slicewise.slicing.families.instances import Instances
 from slicewise.slicing.families.registry import FAMILIES, family_of
+from slicewise.slicing.ingest.batch import Batch, Grouped
+from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.ties import Ties
 from slicewise.slicing.locate.by_time import Edges, Sliced
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
@@ -37,12 +38,16 @@ from slicewise.slicing.store.base import SliceStore
 from slicewise.slicing.store.key_major import KeyMajorStore
 from slicewise.slicing.store.runs import Runs
 from slicewise.slicing.store.saving import Layout
+from slicewise.windows import Window
 
 
 class SliceGroup(ABC):
     """What all slice groups share."""
 
     kind: str  # what snapshots call it
+    keeps_rows: bool = False  # whether each slice is one row
+    ordered: bool = False  # whether events have to come in order, so that no late one can be taken
+    after: int = 0  # events that came before this number are not its own
     edges: Edges
     # The store by key and its runs. A group that keeps slices by time has neither: who reads them
     # gets an error, and not the slices of an empty store.
@@ -101,20 +106,46 @@ class SliceGroup(ABC):
         """The components that states are made of."""
         return self.slices.components
 
-    @property
-    def keeps_rows(self) -> bool:
-        """Return whether each slice is one row."""
-        return False
+    @abstractmethod
+    def title(self, *, combined: bool) -> str:
+        """The name for its slices in an explanation; `combined` is that of the plan."""
 
     @property
     def layout(self) -> Layout:
         """The properties that are known of each slice here."""
-        return Layout(rows=self.keeps_rows)
+        return Layout(single_rows=self.keeps_rows)
 
     @property
     def combines(self) -> int:
         """The number of states that were combined so far."""
         return self.slices.combines
+
+    def cuts(self, window: Window) -> bool:
+        """Return whether edges of a window can be told exactly from what is kept."""
+        return True
+
+    def kept_from(self, window: Window, horizon: int) -> Any:
+        """From when on slices have all that a window needs which is added now.
+
+        `None` if what is kept tells nothing of its instances.
+        """
+        return None
+
+    def cut_from(self, window: Window, horizon: int) -> Any:
+        """From when on slices are cut at all edges of a window of time; `None` if they are not."""
+        # Only windows that were there from the start had all events cut at their edges.
+        first = [p for p in self.windows if p.since == BEGINNING and p.window.traits.context_free]
+        if not cuts_alike([p.window for p in first], self.technique, window):
+            return None
+        return horizon if horizon == BEGINNING else FreeWindows.of(first, "i8").needed_from(horizon)
+
+    def usable(self, columns: Columns) -> np.ndarray | None:
+        """The events that windows here can take, by what they read; `None` if all of them."""
+        return None
+
+    def take_regressed(self) -> np.ndarray | None:
+        """The events of the last batch that fell behind, if any did; they are then forgotten."""
+        return None
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
         """The verdict of each window, by its number, on events that are below the horizon."""
@@ -292,8 +323,8 @@ class SliceGroup(ABC):
 
     def fuse(self, point: int, highs: np.ndarray, low: int) -> None:
         """Make one of slices that only ends of windows part, all of them complete at `point`."""
-        if self.begins is None or point >= INFINITY:
-            return
+        if self.begins is None or point >= INFINITY or self.store.merger is not None:
+            return  # mergers know slices as they were
         if self.runs.keys > tuning.active().fuse_keys and self.runs.live < self.evict_at:
             return
         touched = self.store.touched()

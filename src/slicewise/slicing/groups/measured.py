@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
+from slicewise.arrays.ordering import order_of
 from slicewise.codegen.kernel import kernel, run
-from slicewise.columns import Column
+from slicewise.errors import CapabilityError
 from slicewise.limits import BEGINNING, INFINITY, REACH
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.buffer import Batch
 from slicewise.slicing.families.acceptance import Late, Verdict
 from slicewise.slicing.families.grid import collect_free, keep_from, needed_from
 from slicewise.slicing.families.instances import Instances
 from slicewise.slicing.groups.grid import GridGroup
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch
+from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.measures import adds_exactly, has_fractions
 from slicewise.slicing.locate.by_row import slice_rows
 from slicewise.slicing.locate.by_time import slice_free, slice_sorted
@@ -34,10 +36,11 @@ EXACT = 2**53  # whole numbers up to here are floats
 class MeasureGroup(GridGroup):
     """Context-free windows over an advancing column.
 
-    An instance closes when an event at or past its end is below the watermark. `settled` is what
-    each key has reached for good: an event that falls behind it does not advance, and `fallen`
-    marks those of the last batch. With `rows` each event is a slice of its own: aggregates depend
-    on their order, or sums of fractions such as 0.1 round, so that no edge is the same twice.
+    An instance closes when an event at or past its end is below the watermark. `watermarks` is what
+    each key has reached for good: an event that falls behind it does not advance, and `regressed`
+    marks those of the last batch. If the group `keeps_rows`, each event is a slice of its own:
+    aggregates depend on their order, or sums of fractions such as 0.1 round, so that no edge is
+    the same twice.
     """
 
     kind = "MeasureTrack"
@@ -48,52 +51,52 @@ class MeasureGroup(GridGroup):
         axis: str,
         dtype: str,
         *,
-        rows: bool,
+        keeps_rows: bool,
         merger: type[FlatMerger] | None = None,
         eager: bool = False,
     ) -> None:
         super().__init__(bounds, dtype, merger=merger, eager=eager)
         self.axis = axis
-        self.rows = rows
-        self.settled = np.empty(0, dtype)
+        self.keeps_rows = keeps_rows
+        self.watermarks = np.empty(0, dtype)
         self.regressed: np.ndarray | None = None
 
     @property
-    def keeps_rows(self) -> bool:
-        return self.rows
-
-    @property
     def layout(self) -> Layout:
-        return Layout(rows=self.rows, reach=self.reach)
+        return Layout(single_rows=self.keeps_rows, reach=self.reach)
+
+    def title(self, *, combined: bool) -> str:
+        return f"column {self.axis!r}"
 
     def cuts(self, window: Window) -> bool:
-        """Return whether edges of a window can be told exactly from what is kept."""
-        whole = self.settled.dtype.kind == "i"
-        return not (whole and has_fractions(window)) and (self.rows or adds_exactly(window))
+        whole = self.watermarks.dtype.kind == "i"
+        return not (whole and has_fractions(window)) and (self.keeps_rows or adds_exactly(window))
 
     @property
     def reach(self) -> float:
         """How far from zero values can be told apart: floats run together after so many steps."""
-        if self.settled.dtype.kind != "f":
+        if self.watermarks.dtype.kind != "f":
             return float(REACH)
-        steps: float = min(getattr(p.window, "every", p.window.length) for p in self.windows)
+        steps: float = min(p.window.length / p.window.traits.overlap for p in self.windows)
         return min(float(REACH), EXACT * steps)
 
-    def usable(self, column: Column) -> np.ndarray:
-        """Which values can be told apart from their neighbours; null and NaN are in no instance."""
+    def usable(self, columns: Columns) -> np.ndarray:
+        # Values are usable that can be told apart from their neighbours; null and NaN are in no
+        # instance.
+        column = columns[self.axis]
         values = column.values
         reach = self.reach
-        if self.settled.dtype.kind == "f" and values.dtype.kind != "f":
+        if self.watermarks.dtype.kind == "f" and values.dtype.kind != "f":
             reach = min(reach, EXACT)
         usable: np.ndarray = (np.abs(values.astype(np.float64)) < reach) | (values != values)
         return usable if column.valid is None else usable | ~column.valid
 
-    def keep_as(self, dtype: np.dtype[Any], *, rows: bool) -> None:
+    def keep_as(self, dtype: np.dtype[Any], *, keeps_rows: bool) -> None:
         """Keep floats or rows if a window that is gone had need of them, before there is any."""
-        self.rows = self.rows or rows
-        if dtype.kind == "f" and self.settled.dtype.kind != "f":
+        self.keeps_rows = self.keeps_rows or keeps_rows
+        if dtype.kind == "f" and self.watermarks.dtype.kind != "f":
             self.runs = self.store.runs = Runs("f8")
-            self.settled = np.empty(0)
+            self.watermarks = np.empty(0)
             self.set_windows(self.windows)
 
     def add(self, batch: Batch) -> None:
@@ -105,12 +108,12 @@ class MeasureGroup(GridGroup):
         if at.dtype.kind == "f":
             wanted = wanted & np.isfinite(at)
         self.admit()
-        behind = wanted & (at < self.settled[batch.keys])
+        behind = wanted & (at < self.watermarks[batch.keys])
         self.regressed = behind if behind.any() else None
         if self.regressed is not None:
             wanted = wanted & ~behind
         self.store.touch(at, batch.keys)
-        if self.rows:
+        if self.keeps_rows:
             sliced = slice_rows(self.runs, at, batch.times, batch.keys, wanted, batch.arrival)
             self.take(sliced, batch)
             self.tie_order.sort(self.runs, at, batch.times, batch.keys, sliced.slots, batch.columns)
@@ -123,14 +126,13 @@ class MeasureGroup(GridGroup):
         if rest is not None:
             self._add_sorted(rest, at[wanted & (np.arange(len(batch)) >= sliced.events)])
 
-    def take_fallen(self) -> np.ndarray | None:
-        """Which events of the last batch fell behind, if any did; it is then forgotten."""
+    def take_regressed(self) -> np.ndarray | None:
         regressed, self.regressed = self.regressed, None
         return regressed
 
     def _add_sorted(self, batch: Batch, at: np.ndarray) -> None:
         """Add events by key and in the order of the column, of which these are the values."""
-        order = np.lexsort([at, batch.keys])
+        order = order_of(at, batch.keys)
         batch, at = batch.take(order), at[order]
         keys, times, runs = batch.keys, batch.times, self.runs
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
@@ -157,24 +159,34 @@ class MeasureGroup(GridGroup):
 
     def held(self, point: int | None = None) -> np.ndarray:
         held = SliceGroup.held(self, point)
-        return held | (of_keys(self.settled, np.arange(len(held)), BEGINNING) > BEGINNING)
+        return held | (of_keys(self.watermarks, np.arange(len(held)), BEGINNING) > BEGINNING)
 
     def renumber(self, live: np.ndarray, codes: np.ndarray) -> None:
         super().renumber(live, codes)
-        self.settled = of_keys(self.settled, live, BEGINNING)
+        self.watermarks = of_keys(self.watermarks, live, BEGINNING)
 
     def admit(self) -> None:
         """Make room for the keys that there are."""
-        more = len(self.runs.offset) - len(self.settled)
+        more = len(self.runs.offset) - len(self.watermarks)
         if more > 0:
-            self.settled = np.append(self.settled, np.full(more, BEGINNING, self.settled.dtype))
+            fresh = np.full(more, BEGINNING, self.watermarks.dtype)
+            self.watermarks = np.append(self.watermarks, fresh)
 
-    def beyond(self) -> Any:
+    def kept_from(self, window: Window, horizon: int) -> Any:
+        if not self.cuts(window):
+            raise CapabilityError(
+                f"Slices over {self.axis!r} are cut for windows of whole numbers or of halves, "
+                f"quarters and so on, as those that were there first; {window.name!r} has other "
+                "fractions and was given after the first event. Give it when the operator is built."
+            )
+        return self._beyond()
+
+    def _beyond(self) -> Any:
         """A value that no event has reached yet."""
         runs = self.runs
         places = runs.places(np.arange(runs.keys))
-        seen = [BEGINNING, *self.settled[: runs.keys].tolist()]
-        if len(places) and self.rows:
+        seen = [BEGINNING, *self.watermarks[: runs.keys].tolist()]
+        if len(places) and self.keeps_rows:
             last = runs.start[places].max()
             seen.append((last + 1 if last.dtype.kind == "i" else np.nextafter(last, np.inf)).item())
         elif len(places):
@@ -185,8 +197,8 @@ class MeasureGroup(GridGroup):
         """For each key, the greatest start of a slice with an event below `point`."""
         self.admit()
         if point >= INFINITY:
-            return np.full(len(self.settled), INFINITY, self.settled.dtype)
-        reached = self.settled.copy()
+            return np.full(len(self.watermarks), INFINITY, self.watermarks.dtype)
+        reached = self.watermarks.copy()
         run(reach)(point, self.runs.keys, self.runs.arrays, reached)
         return reached
 
@@ -206,14 +218,14 @@ class MeasureGroup(GridGroup):
         return floors
 
     def evict(self, point: int) -> None:
-        # What is settled decides which events count, so it may not wait for an eviction.
+        # The watermark of a key decides which events count, so it may not wait for an eviction.
         if point < INFINITY:
-            self.settled = self.reached(point)
+            self.watermarks = self.reached(point)
         SliceGroup.evict(self, point)
 
     def needed(self, point: int) -> np.ndarray:
         keep = self._keep()
-        least = run(needed_of_all)(self.free.arrays(), self.settled, self.runs.keys)
+        least = run(needed_of_all)(self.free.arrays(), self.watermarks, self.runs.keys)
         run(keep_from)(least, self.runs.keys, self.runs.arrays, keep)
         return keep
 
@@ -221,17 +233,17 @@ class MeasureGroup(GridGroup):
         self, out: BlobWriter, live: np.ndarray, codes: np.ndarray, point: int
     ) -> dict[str, Any]:
         node = super().dump(out, live, codes, point)
-        return {**node, "settled": out.put(of_keys(self.settled, live, BEGINNING))}
+        return {**node, "settled": out.put(of_keys(self.watermarks, live, BEGINNING))}
 
     def load(self, node: Any, source: BlobReader, keys: int, since: int | None = None) -> None:
-        settled = source.get(node["settled"])
-        self.keep_as(settled.dtype, rows=node["arrival"] is not None)
+        watermarks = source.get(node["settled"])
+        self.keep_as(watermarks.dtype, keeps_rows=node["arrival"] is not None)
         super().load(node, source, keys, since)
         self.admit()
-        exactly(settled, keys, "keys", self.settled.dtype)
-        known = settled[settled != BEGINNING]
+        exactly(watermarks, keys, "keys", self.watermarks.dtype)
+        known = watermarks[watermarks != BEGINNING]
         require((np.abs(known) < self.reach).all(), "keys have come beyond all values")
-        self.settled[:keys] = settled
+        self.watermarks[:keys] = watermarks
 
 
 @kernel
@@ -245,10 +257,10 @@ def reach(point: int, keys: int, runs: Any, reached: Any) -> None:
 
 
 @kernel
-def needed_of_all(windows: Any, settled: Any, keys: int) -> Any:
+def needed_of_all(windows: Any, watermarks: Any, keys: int) -> Any:
     """For each key, the least start of a slice that an open instance can need."""
-    least = settled.copy()
+    least = watermarks.copy()
     for code in range(keys):
-        if settled[code] > BEGINNING:
-            least[code] = needed_from(windows, settled[code])
+        if watermarks[code] > BEGINNING:
+            least[code] = needed_from(windows, watermarks[code])
     return least

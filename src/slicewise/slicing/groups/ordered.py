@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound
+from slicewise.aggregates.bound import Bound
 from slicewise.codegen.kernel import run
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.mergers.base import FlatMerger
-from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutty import cut_by, kept_by
-from slicewise.slicing.families.counted import number_rows, settled_rows
+from slicewise.slicing.families.counted import lasting_rows, number_rows
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch, Grouped
 from slicewise.slicing.locate.by_time import slice_sorted
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import check_seen, exactly
@@ -36,6 +36,7 @@ class OrderedGroup(SliceGroup):
     """
 
     kind = "OrderTrack"
+    ordered = True
 
     def __init__(
         self,
@@ -57,6 +58,9 @@ class OrderedGroup(SliceGroup):
             self.edges.singles = np.array([0, INFINITY])  # one slice, until it is cut
         self.bare = len(counted) == len(windows)  # other windows cut at events
         self.begins = kept_by(counted, self.technique, self.edges) if self.bare else None
+
+    def title(self, *, combined: bool) -> str:
+        return "events in order"
 
     @property
     def layout(self) -> Layout:
@@ -81,7 +85,7 @@ class OrderedGroup(SliceGroup):
     def add_in_order(self, grouped: Grouped) -> None:
         batch, groups = grouped.batch, (grouped.present, grouped.starts)
         seen = self.rows_ever()
-        if self.bare and batch.single and self.store.tree is None:
+        if self.bare and batch.single and self.store.touched() is None:
             # Nobody has to know the position of each row.
             low = int(seen[0])
             seen[0] = low + len(batch)
@@ -104,7 +108,7 @@ class OrderedGroup(SliceGroup):
     def evict(self, point: int) -> None:
         if self.begins is not None and point < INFINITY:
             highs = self.rows_ever().copy()
-            run(settled_rows)(point, self.runs.keys, self.runs.arrays, highs)
+            run(lasting_rows)(point, self.runs.keys, self.runs.arrays, highs)
             self.fuse(point, highs, BEGINNING)
         super().evict(point)
 

@@ -15,15 +15,15 @@ import numpy as np
 
 from slicewise.codegen.kernel import kernel, run
 from slicewise.limits import BEGINNING
-from slicewise.slicing.buffer import Batch
 from slicewise.slicing.families.acceptance import Verdict
 from slicewise.slicing.groups.grid import GridGroup
 from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.session import SessionGroup
+from slicewise.slicing.ingest.batch import Batch
 from slicewise.slicing.locate.by_time import bounds_of
 
 if TYPE_CHECKING:
-    from slicewise.slicing.slice_manager import SliceManager
+    from slicewise.slicing.groups.slice_manager import SliceManager
 
 
 def part(slices: SliceManager, verdicts: dict[int, Verdict]) -> None:

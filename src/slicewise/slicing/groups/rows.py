@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from slicewise.slicing.buffer import Batch
+from typing import Any
+
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch
 from slicewise.slicing.locate.by_row import slice_rows
+from slicewise.windows import Window
 
 
 class RowGroup(SliceGroup):
@@ -12,9 +15,13 @@ class RowGroup(SliceGroup):
 
     kind = "RowTrack"
 
-    @property
-    def keeps_rows(self) -> bool:
-        return True
+    keeps_rows = True
+
+    def title(self, *, combined: bool) -> str:
+        return "rows"
+
+    def kept_from(self, window: Window, horizon: int) -> Any:
+        return horizon  # all rows from there on are kept, whatever the windows
 
     def add(self, batch: Batch) -> None:
         times, keys, runs = batch.times, batch.keys, self.runs

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from slicewise import tuning
 from slicewise.codegen.kernel import run
 from slicewise.limits import INFINITY
-from slicewise.slicing.buffer import Batch, Grouped
 from slicewise.slicing.edges.cutty import cut_by
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.ingest.batch import Batch, Grouped
 from slicewise.slicing.locate.by_session import (
     Rule,
     fuse_past,
@@ -21,6 +22,7 @@ from slicewise.slicing.locate.by_session import (
     slice_sorted_sessions,
 )
 from slicewise.slicing.locate.by_time import Sliced
+from slicewise.windows import Window
 
 
 class SessionGroup(SliceGroup):
@@ -34,6 +36,12 @@ class SessionGroup(SliceGroup):
         self.gap = min(gaps, default=INFINITY)
         free = [entry.window for entry in windows if entry.window.traits.context_free]
         self.edges = on_both_sides(cut_by(free, self.technique))
+
+    def title(self, *, combined: bool) -> str:
+        return "time and sessions" if combined else "sessions"
+
+    def kept_from(self, window: Window, horizon: int) -> Any:
+        return self.cut_from(window, horizon)
 
     @property
     def rule(self) -> Rule:

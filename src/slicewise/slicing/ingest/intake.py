@@ -5,6 +5,7 @@ Events without a usable time or value, and those that come too late, go to the q
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +15,24 @@ from slicewise.aggregates.laws import check_first_run
 from slicewise.errors import OrderError, WindowError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.names import missed_name
-from slicewise.slicing.buffer import Batch, events_of
 from slicewise.slicing.families.acceptance import Late
 from slicewise.slicing.groups.group import SliceGroup
+from slicewise.slicing.groups.slice_manager import SliceManager
 from slicewise.slicing.guard import Guard
-from slicewise.slicing.ingest.accepted import Accepted
+from slicewise.slicing.ingest.batch import BAD, Accepted, Batch, events_of
 from slicewise.slicing.ingest.events import Columns, check_same_times, fitted
 from slicewise.slicing.ingest.measures import check_window_columns
 from slicewise.slicing.ingest.quarantine import Quarantine
-from slicewise.slicing.ingest.reach import limits_of, within
+from slicewise.slicing.ingest.reach import limits_of
 from slicewise.slicing.settings import check_measured
-from slicewise.slicing.slice_manager import SliceManager
 from slicewise.times import Measure, Parsed, parsed
 from slicewise.windows import Window
 from slicewise.windows.base import holds
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from slicewise.slicing.emit.output import Output
 
 
 class Ingest:
@@ -132,7 +134,8 @@ class Ingest:
             if any(window.durations is False for window in self.windows.defined):
                 measure.warn_of_unit(times.values, times.usable)
             schema.time = column.type
-        return within(times, schema.reach)
+            schema.find_reach()
+        return times.within(*schema.reach)
 
     def _bind(self, columns: Columns) -> None:
         """Learn the types of columns from the first batch; hold later ones to them."""
@@ -143,14 +146,14 @@ class Ingest:
             types, untyped = schema.first_types(columns)
             bounds = schema.bound_to(types)
             self.guard.begin()
-            schema.settle(types, untyped, bounds)
+            schema.adopt(types, untyped, bounds)
             self.slices.arrange()
             self.guard.end()
         elif schema.untyped and (found := schema.new_types(columns)):
             types = {**schema.columns, **found}
             bounds = schema.bound_to(types)
             self.guard.begin()
-            schema.settle(types, schema.untyped - found.keys(), bounds)
+            schema.adopt(types, schema.untyped - found.keys(), bounds)
             self.keys.retype([types[name] for name in self.settings.by])
             self.slices.rebind(found)
             self.guard.end()
@@ -265,6 +268,61 @@ class Ingest:
             by_name = {p.window.name: verdicts[p.number].missed[partly] for p in entries}
             self.quarantine.add(with_missed(columns.table(rows[partly]), by_name))
         return self.slices.shares(late, verdicts, wanted)
+
+    # Events that aggregates or windows of the user's own raised an error for. States leave them
+    # out, as they do with nulls. Each is bad: counted and handed out once, however many windows it
+    # is in, and the error is raised once, when all else is done.
+
+    def refuse_at_once(self, columns: Columns) -> tuple[np.ndarray | None, Exception | None]:
+        """Hand out events that fell behind or were refused; the refused, and the first error."""
+        regressed = self.slices.take_regressed()
+        if regressed is not None:
+            rows = np.flatnonzero(regressed)
+            self.quarantine.behind += len(rows)
+            self.quarantine.add(columns.table(rows))
+        refused, error = self.slices.take_refused(columns.rows)
+        if refused is not None:
+            rows = np.flatnonzero(refused)
+            self.quarantine.bad += len(rows)
+            self.quarantine.add(columns.table(rows))
+        return refused, error
+
+    def refuse_failed(self, output: Output) -> Exception | None:
+        """Make events bad that what is the user's own could not take; the first error."""
+        import pyarrow as pa
+
+        failed = self.slices.take_failed()
+        refused, errors = self._refused_later(output)
+        known = {id(event): event for event, _ in failed}
+        events = [*known.values(), *(event for event in refused if id(event) not in known)]
+        errors = [*(error for _, error in failed), *errors]
+        if events:
+            self.quarantine.bad += len(events)
+            self.quarantine.add(pa.Table.from_pylist(events))
+        return errors[0] if errors else None
+
+    def _refused_later(self, output: Output) -> tuple[list[dict[str, Any]], list[Exception]]:
+        """The events that were refused when the watermark passed them, and the errors.
+
+        They have their key, their time and the columns that aggregates read, or all that they had
+        where windows of the user's own see them.
+        """
+        found: Counter[Any] = Counter()
+        events: dict[Any, dict[str, Any]] = {}
+        errors: list[Exception] = []
+        for refused in self.slices.take_refused_later():
+            here: Counter[Any] = Counter()
+            for batch, row, error in refused:
+                if BAD in batch.marks and batch.marks[BAD][row]:
+                    continue
+                errors.append(error)
+                whole = None if batch.objects is None else batch.objects[row]
+                event = output.event(batch, row) if whole is None else whole
+                said = repr(event) if whole is None else id(whole)
+                here[said] += 1
+                events[said] = event
+            found |= here  # slice groups that refuse the same event mean one
+        return [events[said] for said in found.elements()], errors
 
 
 def with_missed(table: pa.Table, by_name: Mapping[str, np.ndarray]) -> pa.Table:

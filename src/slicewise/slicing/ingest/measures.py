@@ -69,9 +69,10 @@ def measure_dtype(kind: pa.DataType, windows: Iterable[Any]) -> str:
     return "f8" if pa.types.is_floating(kind) or any(map(has_fractions, windows)) else "i8"
 
 
-def _bounds(window: Any) -> list[int | float]:
-    found = (getattr(window, name, 0) for name in ("length", "every", "origin", "start"))
-    return [number for number in found if isinstance(number, int | float)]
+def _bounds(window: Window) -> list[int | float]:
+    """The numbers of which all edges are made that are known without any event."""
+    edges = window.all_edges()
+    return [*edges.singles, *(number for rule in edges.progressions for number in rule)]
 
 
 def _unknown(kind: pa.DataType) -> bool:

@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from slicewise.limits import CALENDAR, EVER, NANOSECONDS
 from slicewise.spans import MICROSECONDS
-from slicewise.times import Parsed
 from slicewise.windows import Window
 
 if TYPE_CHECKING:
@@ -53,16 +50,3 @@ def reach_of(windows: Iterable[Window], kind: pa.DataType) -> Reach:
         low, high = window.times_within(*limits)
         first, last = max(first, low), min(last, high)
     return first, last
-
-
-def within(times: Parsed, reach: Reach) -> Parsed:
-    """Times of which those out of reach are not usable."""
-    first, last = reach
-    if times.usable is None and times.low >= first and times.high <= last:
-        return times
-    inside: np.ndarray = (times.values >= first) & (times.values <= last)
-    if times.usable is not None:
-        inside &= times.usable
-        if (inside == times.usable).all():
-            return times
-    return Parsed(times.values, inside, 0, 0)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slicewise.aggregates.base import Bound, bound_columns, reads
+from slicewise.aggregates.bound import Bound, bound_columns, reads
 from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.limits import EVER
+from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.reach import Reach, reach_of
-from slicewise.slicing.settings import QueryFacts, Settings, guessed
+from slicewise.slicing.settings import Settings, guessed
 from slicewise.slicing.state.checks import check_time_type, check_zones
-from slicewise.slicing.window_set import WindowSet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,9 @@ class Schema:
     `columns` is `None` before the first batch, and another object whenever types change. `untyped`
     are the columns that have had nothing but nulls: their types are guesses. `bounds` are the
     aggregates bound to the types, under the policy for `errors`. `kept` are the columns of events
-    that wait: what aggregates read, and what decides ties.
+    that wait: what aggregates read, and what decides ties. `reach` is the least and the greatest
+    time of events that are taken, in microseconds: the bounds of their instances can be said in the
+    type of the results.
     """
 
     version = 1
@@ -39,20 +41,11 @@ class Schema:
         self.untyped: set[str] = set()
         self.bounds: list[Bound] = []
         self.kept: list[str] = []
-        self._reach: tuple[QueryFacts, pa.DataType, Reach] | None = None
+        self.reach: Reach = EVER
 
-    @property
-    def reach(self) -> Reach:
-        """The least and the greatest time of events that are taken, in microseconds.
-
-        The bounds of their instances can be said in the type of the results.
-        """
-        facts, kind = self.windows.facts, self.time
-        if kind is None:
-            return EVER
-        if self._reach is None or self._reach[0] is not facts or self._reach[1] != kind:
-            self._reach = facts, kind, reach_of(self.windows.defined, kind)
-        return self._reach[2]
+    def find_reach(self) -> None:
+        """Work out the reach for the windows and the type of times that there are now."""
+        self.reach = EVER if self.time is None else reach_of(self.windows.defined, self.time)
 
     def first_types(self, columns: Columns) -> tuple[dict[str, pa.DataType], set[str]]:
         """The types of the columns of a first batch, and those of them that are guessed."""
@@ -81,7 +74,7 @@ class Schema:
             for a in self.settings.aggs
         ]
 
-    def settle(self, types: dict[str, pa.DataType], untyped: set[str], bounds: list[Bound]) -> None:
+    def adopt(self, types: dict[str, pa.DataType], untyped: set[str], bounds: list[Bound]) -> None:
         """Take over types and what follows from them."""
         self.columns, self.untyped, self.bounds = types, untyped, bounds
         components = (c for bound in bounds for c in bound.components)
@@ -116,8 +109,9 @@ class Schema:
         check_zones(kinds.values())
         self.time = kinds.pop("time", None)
         check_time_type(self.time)
+        self.find_reach()
         if node["bound"]:
             known = {name.removeprefix("column:"): kind for name, kind in kinds.items()}
             types = {**more, **known}
             untyped = {name for name in node["untyped"] if name in types}
-            self.settle(types, untyped, self.bound_to(types))
+            self.adopt(types, untyped, self.bound_to(types))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.arrays.grouping import group
+from slicewise.arrays.ordering import order_of
 from slicewise.codegen.kernel import kernel, run
 from slicewise.slicing.locate.by_time import Sliced
 from slicewise.slicing.store.runs import FREE, TOP, Runs
@@ -51,13 +51,10 @@ def _ordered(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The keys that occur, where the rows of each begin, and the order of the rows."""
     present, codes = np.unique(keys, return_inverse=True)
+    order = order_of(times, codes)
     if at is not times:
-        order = np.lexsort((times, at, codes))
-        starts = np.searchsorted(codes[order], np.arange(len(present) + 1))
-        return present, starts, order
-    groups = group(codes.astype(np.int64), len(present), times)
-    order = np.arange(len(times)) if groups.order is None else groups.order
-    return present, groups.starts, order
+        order = order[order_of(at[order], codes[order])]
+    return present, np.searchsorted(codes[order], np.arange(len(present) + 1)), order
 
 
 @kernel

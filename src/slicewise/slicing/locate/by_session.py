@@ -16,7 +16,7 @@ import numpy as np
 
 from slicewise.codegen.kernel import inlined, kernel
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.locate.by_time import Edges, Sliced, bounds_for, bounds_of, resumed
+from slicewise.slicing.locate.by_time import Edges, Sliced, bounds_for, bounds_of, run_slicer
 from slicewise.slicing.store.runs import (
     BORN,
     MERGED,
@@ -60,7 +60,7 @@ def slice_sessions(
     `reach` is the least and the greatest time of the events that are wanted.
     """
     given = (times, keys, wanted, tuple(rule), bounds_for(edges, reach, len(times)))
-    return resumed(runs, len(times), into_sessions, given, limited=True)
+    return run_slicer(runs, len(times), into_sessions, given, limited=True)
 
 
 def slice_sorted_sessions(
@@ -75,12 +75,13 @@ def slice_sorted_sessions(
 ) -> Sliced:
     """Slice events that come by key: each session takes ranges of them, long ones in order.
 
-    If it is `limited` those of a key need not be in order, and slicing may stop, as `resumed` says.
+    If it is `limited` those of a key need not be in order, and slicing may stop, as `run_slicer`
+    says.
     """
     begins, tally = np.empty(len(times), np.int64), np.zeros(1, np.int64)
     bounds = bounds_for(edges, reach, len(times))
     given = (times, groups, tuple(rule), bounds, (begins, tally))
-    found = resumed(runs, len(times), into_session_ranges, given, limited=limited)
+    found = run_slicer(runs, len(times), into_session_ranges, given, limited=limited)
     count = int(tally[0])
     begins = np.append(begins[:count], found.events)
     return Sliced(found.slots[:count], found.born, found.merged, begins)

@@ -151,10 +151,10 @@ def slice_free(
 
     `reach` is the least and the greatest measure of the events that are wanted. Slices know their
     first and last event times only when `times` are given; no `keys` stand for one key. If it
-    is `limited` slicing may stop, as `resumed` says.
+    is `limited` slicing may stop, as `run_slicer` says.
     """
     given = (at, times, keys, wanted, bounds_for(edges, reach, len(at)))
-    return resumed(runs, len(at), into_slices, given, limited=limited)
+    return run_slicer(runs, len(at), into_slices, given, limited=limited)
 
 
 def slice_sorted(
@@ -174,7 +174,7 @@ def slice_sorted(
     size = int(groups[1][-1])
     cut = None if cuts is None else np.append(np.flatnonzero(cuts), size)
     given = (at, times, (*groups, reach[0]), cut, bounds_for(edges, reach, size))
-    found = resumed(runs, size, into_ranges, given)
+    found = run_slicer(runs, size, into_ranges, given)
     slots, begins = found.merged
     return Sliced(slots, found.born, (slots[:0], slots[:0]), np.append(begins, size))
 
@@ -187,7 +187,7 @@ def bounds_for(edges: Edges, reach: tuple[Any, Any], events: int) -> tuple[np.nd
     return listed, edges.steps, edges.phases, edges.singles
 
 
-def resumed(
+def run_slicer(
     runs: Runs, n: int, item: Kernel, given: tuple[Any, ...], *, limited: bool = False
 ) -> Sliced:
     """Run a slicing kernel for `n` events; it stops when there is no room, and then goes on.

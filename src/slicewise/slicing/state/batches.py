@@ -10,7 +10,7 @@ import numpy as np
 
 from slicewise.columns import Column
 from slicewise.limits import REACH
-from slicewise.slicing.buffer import BAD, ROW, Batch, nulls
+from slicewise.slicing.ingest.batch import BAD, ROW, Batch, nulls
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.checks import codes, exactly, require
 from slicewise.slicing.state.plain import pack, unpack

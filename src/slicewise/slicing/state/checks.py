@@ -174,7 +174,7 @@ def check_slices(runs: Runs, count: int, keys: int, layout: Layout) -> None:
     start, stop = runs.start[:count], runs.stop[:count]
     require(bool((np.abs(start) < layout.reach).all()), "slices begin beyond all times")  # NaN too
     require(_rise(start[:-1], start[1:], runs.size[:keys]), "slices are not in order")
-    good = layout.rows or bool(((stop >= start) & (stop <= INFINITY)).all())
+    good = layout.single_rows or bool(((stop >= start) & (stop <= INFINITY)).all())
     require(good, "slices end before they begin")
     base, rows = runs.base[:keys], runs.rows[:count]
     good = base.min(initial=0) >= 0 and base.max(initial=0) < REACH

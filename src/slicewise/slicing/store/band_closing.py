@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import States
+from slicewise.aggregates.bound import States
 from slicewise.arrays.grouping import room
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, Component, States, share, states_of
+from slicewise.aggregates.bound import Bound, Component, States, share, states_of
 from slicewise.aggregates.own import is_own
 from slicewise.columns import Column
 from slicewise.slicing.state.blob import BlobReader, BlobWriter

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from slicewise import tuning
+from slicewise.arrays.ordering import order_of
 from slicewise.limits import INFINITY
-from slicewise.slicing.buffer import order_of
 from slicewise.slicing.state.checks import is_whole, require
 from slicewise.slicing.store.base import SliceStore
 from slicewise.slicing.store.key_major import KeyMajorStore
@@ -25,20 +25,20 @@ MOST_RELUCTANT = 1 << 20
 class StoreChoice:
     """Decides which store the slices of context-free windows are kept in.
 
-    `settled` says that results are never revised. `fed` counts the events since the store was last
-    changed; `reluctance` is how much more of them it takes, and grows when the store by time was
-    left again because it was no good.
+    `append_only` says that results are never revised. `fed` counts the events since the store was
+    last changed; `reluctance` is how much more of them it takes, and grows when the store by time
+    was left again because it was no good.
     """
 
-    def __init__(self, *, settled: bool) -> None:
-        self.settled = settled
+    def __init__(self, *, append_only: bool) -> None:
+        self.append_only = append_only
         self.fed = 0
         self.reluctance = 1
 
     def suits_time(self, store: SliceStore) -> bool:
         """Return whether the store by time can keep what this one keeps."""
         return (
-            self.settled
+            self.append_only
             and not store.since
             and not (isinstance(store, KeyMajorStore) and store.merges_otherwise)
             and all(component.algebra.compiled for component in store.components)
@@ -93,17 +93,16 @@ def by_time(store: KeyMajorStore) -> TimeMajorStore:
     if not len(places):
         return made
     codes = np.repeat(every, runs.size[: runs.keys])
-    order = order_of([runs.start[places], codes])
-    places, codes = places[order], codes[order]
+    made.starts, number = np.unique(runs.start[places], return_inverse=True)
+    order = order_of(codes, number)
+    places, codes, number = places[order], codes[order], number[order]
     slots, starts = runs.slot[places], runs.start[places]
     pool = made.pool
     pool.codes, pool.rows, pool.top = codes.astype(np.int32), runs.rows[slots], len(codes)
     pool.states = [None if S is None else tuple(a[slots] for a in S) for S in store.states]
     # A key may have slices of one start, parted when a window was added: the later ones go to
     # another list.
-    made.starts = np.unique(starts)
     made.stops = np.full(len(made.starts), INFINITY, made.dtype)
-    number = made.starts.searchsorted(starts)
     np.minimum.at(made.stops, number, runs.stop[places])
     cuts = np.append(True, (starts[1:] != starts[:-1]) | (codes[1:] == codes[:-1]))
     begins = np.flatnonzero(cuts).tolist()
@@ -115,7 +114,7 @@ def by_time(store: KeyMajorStore) -> TimeMajorStore:
 
 def by_key(store: TimeMajorStore) -> KeyMajorStore:
     """Return a store by key with the slices of a store by time, which is not used any more."""
-    store.settle()
+    store.compact()
     pool = store.pool
     size = np.zeros(store.keys, np.int64)
     for begin, end in store.ranges():

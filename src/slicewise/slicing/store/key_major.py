@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, Component, States, read, share, taken
-from slicewise.codegen.tally import tallied
+from slicewise.aggregates.bound import Bound, Component, States, read, share, taken
 from slicewise.columns import Column
 from slicewise.limits import INFINITY
-from slicewise.mergers.base import FlatMerger, arrays_for
-from slicewise.mergers.boundary import merge_with, sweep
+from slicewise.mergers.base import FlatMerger
+from slicewise.mergers.boundary import sweep
 from slicewise.slicing.locate.by_time import Sliced
 from slicewise.slicing.state.blob import BlobReader, BlobWriter
 from slicewise.slicing.state.checks import check_slices, check_times, exactly, require, sizes
 from slicewise.slicing.store.base import Refused, SliceStore, own_of
+from slicewise.slicing.store.kept import KeptMergers
 from slicewise.slicing.store.runs import Runs, of_keys
 from slicewise.slicing.store.saving import ROWS, Layout, get_states
 from slicewise.slicing.store.states import (
@@ -50,7 +50,7 @@ class KeyMajorStore(SliceStore):
         super().__init__(bounds)
         self.runs = runs
         self.merger = merger
-        self.tree = Tree(runs) if eager else None
+        self.set_eager(eager=eager)
         self.states: list[States | None] = [None] * len(self.components)
 
     @property
@@ -110,11 +110,11 @@ class KeyMajorStore(SliceStore):
             "base": out.put(of_keys(runs.base + gone, live)),
             "start": out.put(start),
             # Near to each other, and so short as distances.
-            "stop": None if layout.rows else out.put(_apart(runs.stop[places], start)),
+            "stop": None if layout.single_rows else out.put(_apart(runs.stop[places], start)),
             "first": out.put(_apart(first, start)) if layout.times else None,
             "last": out.put(last - first) if layout.times else None,
             "rows": out.put(runs.rows[slots]),
-            "arrival": out.put(runs.arrival[slots]) if layout.rows else None,
+            "arrival": out.put(runs.arrival[slots]) if layout.single_rows else None,
             "store": self._dump_states(self.states, slots, out),
         }
 
@@ -154,7 +154,9 @@ class KeyMajorStore(SliceStore):
         runs.rows[:count] = exactly(source.get(node["rows"]), count, "slices")
         if node["arrival"] is not None:
             runs.arrival[:count] = exactly(source.get(node["arrival"]), count, "slices")
-        require((node["stop"] is None) == layout.rows, "rows and slices are taken for each other")
+        require(
+            (node["stop"] is None) == layout.single_rows, "rows and slices are taken for each other"
+        )
         check_slices(runs, count, keys, layout)
         if layout.times:
             require(node["first"] is not None, "slices have events at no time")
@@ -242,17 +244,22 @@ class KeyMajorStore(SliceStore):
         self.combines += len(older)
 
     def touched(self) -> np.ndarray | None:
-        """The least measure of each key that the tree does not know yet, if there is a tree."""
-        return None if self.tree is None else self.tree.least()
+        """The least measure of each key that trees or mergers do not know yet, if there are any."""
+        if self.tree is not None:
+            return self.tree.least()
+        return None if self.kept is None else self.kept.least()
 
     def touch(self, at: np.ndarray, keys: np.ndarray | None) -> None:
         """Take note of the measures of events that were added; no `keys` stand for one key."""
         if self.tree is not None:
             self.tree.touch(at, keys)
+        elif self.kept is not None:
+            self.kept.touch(at, keys)
 
     def set_eager(self, *, eager: bool) -> None:
-        """Keep trees over the slices, or do not; those that were kept are made anew."""
+        """Keep trees over the slices, or do not; what was kept, also mergers, is made anew."""
         self.tree = Tree(self.runs) if eager else None
+        self.kept: KeptMergers | None = None
 
     def copied(self, runs: Runs) -> KeyMajorStore:
         """A copy of this store for `runs`, a copy of its runs; it has combined nothing yet."""
@@ -278,18 +285,29 @@ class KeyMajorStore(SliceStore):
         return states
 
     def merge(
-        self, left: np.ndarray, right: np.ndarray, keys: np.ndarray | None = None
+        self,
+        left: np.ndarray,
+        right: np.ndarray,
+        keys: np.ndarray | None = None,
+        windows: np.ndarray | None = None,
     ) -> list[States]:
         """The states of each component over ranges of places `[left, right)` of the runs.
 
         Ranges that follow each other with bounds that never fall share their work. With an eager
-        store the `keys` that they belong to are needed.
+        store the `keys` that they belong to are needed, with mergers the numbers of their `windows`
+        too; ranges of neither are merged by themselves.
         """
         if self.tree is not None and keys is not None:
             try:
                 return self._ask(self.tree, keys, left, right)
             except BaseException:
                 self.set_eager(eager=True)  # what is renewed in part is made anew
+                raise
+        if self.merger is not None and keys is not None and windows is not None:
+            try:
+                return self._ask_mergers(self.merger, windows, keys, left, right)
+            except BaseException:
+                self.kept = None
                 raise
         longest = int((right - left).max()) if len(left) else 0
         rows: States | None = None
@@ -307,7 +325,7 @@ class KeyMajorStore(SliceStore):
     def _ask(
         self, tree: Tree, keys: np.ndarray, left: np.ndarray, right: np.ndarray
     ) -> list[States]:
-        first = tree.settle()
+        first = tree.fit()
         rows: States | None = None
         merged: list[States] = []
         for number, (component, states) in enumerate(
@@ -325,19 +343,39 @@ class KeyMajorStore(SliceStore):
             rows = found if states is None else rows
         return merged
 
+    def _ask_mergers(
+        self,
+        merger: type[FlatMerger],
+        windows: np.ndarray,
+        keys: np.ndarray,
+        left: np.ndarray,
+        right: np.ndarray,
+    ) -> list[States]:
+        kept = self.kept
+        if kept is None or kept.runs is not self.runs:
+            kept = self.kept = KeptMergers(merger, self.runs)
+        asked = kept.asked(windows, keys, left, right)
+        rows: States | None = None
+        merged: list[States] = []
+        for number, (component, states) in enumerate(
+            zip(self.components, self.states, strict=True)
+        ):
+            if states is None and rows is not None:
+                merged.append(rows)
+                continue
+            place = -1 if states is None else number
+            S = (self.runs.rows,) if states is None else states
+            found = component.algebra.new(len(left))
+            mergers = kept.mergers(place, component.algebra)
+            self.combines += mergers.ask(asked, S, self.runs.slot, found)
+            merged.append(found)
+            rows = found if states is None else rows
+        return merged
+
     def _merge(
         self, algebra: Any, S: States, left: np.ndarray, right: np.ndarray, longest: int
     ) -> States:
         out: States = algebra.new(len(left))
-        if self.merger is not None and longest:
-            p, M = arrays_for(self.merger, algebra, longest)
-            counting = tuple(map(tallied, self.merger.kernels_for(algebra)))
-            # No merger takes more combines than one that has nothing but the slices.
-            work = float((right - left).sum())
-            ranges = merge_with.specialise(algebra, counting, work=work)
-            ranges(S, self.runs.slot, left, right, p, M, out)
-            self.combines += int(p[-1])
-            return out
         spare = algebra.new(longest + 1)
         ranges = sweep.specialise(algebra)
         self.combines += int(ranges(S, self.runs.slot, left, right, spare, out))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, Component, States, place_of
+from slicewise.aggregates.bound import Bound, Component, States, place_of
 from slicewise.aggregates.components import rows
 from slicewise.errors import SnapshotError
 from slicewise.limits import REACH
@@ -29,12 +29,12 @@ ROWS = rows()
 class Layout:
     """What is known of each slice beside its start, its rows and its states.
 
-    Slices that are single `rows` have an arrival number and no stop. `times` says that the first
+    Slices that are `single_rows` have an arrival number and no stop. `times` says that the first
     and the last event time of a slice are kept, and `ordered` that those of neighbours do not
     overlap. No slice begins as far as `reach` from zero.
     """
 
-    rows: bool = False
+    single_rows: bool = False
     times: bool = True
     ordered: bool = False
     reach: float = REACH

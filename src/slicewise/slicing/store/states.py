@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import States
+from slicewise.aggregates.bound import States
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, identity, lift, load, store
 from slicewise.slicing.store.base import Refused

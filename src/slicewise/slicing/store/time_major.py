@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import Bound, Component, States, read, taken
+from slicewise.aggregates.bound import Bound, Component, States, read, taken
 from slicewise.codegen.kernel import run
 from slicewise.columns import Column
 from slicewise.limits import INFINITY
@@ -230,7 +230,7 @@ class TimeMajorStore(SliceStore):
                 touched.append(self.lists[band])
                 begin = end
         for ranges in touched:
-            self._settle(ranges)
+            self._compact(ranges)
         return True
 
     def _find(
@@ -280,12 +280,12 @@ class TimeMajorStore(SliceStore):
                 fill_identity.specialise(algebra)(S, born)
                 self.refused |= add_apart(algebra, X, valid, slots, S, first)
 
-    def settle(self) -> None:
+    def compact(self) -> None:
         """Merge the lists of each band, as far as aggregates of the user's own allow it."""
         for ranges in self.lists:
-            self._settle(ranges, most=self.pool.top + 1)
+            self._compact(ranges, most=self.pool.top + 1)
 
-    def _settle(self, ranges: list[Range], most: int = 2) -> None:
+    def _compact(self, ranges: list[Range], most: int = 2) -> None:
         """Merge the last lists as long as they are not much smaller than those before them."""
         while len(ranges) > 1:
             newer, older = ranges[-1], ranges[-2]
@@ -337,7 +337,7 @@ class TimeMajorStore(SliceStore):
                 continue
             while self.lists[band]:
                 self.lists[head].append(self.lists[band].pop(0))
-                self._settle(self.lists[head])
+                self._compact(self.lists[head])
         places = np.flatnonzero(heads)
         self._keep(places, [self.lists[k] for k in places.tolist()])
 

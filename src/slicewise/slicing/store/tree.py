@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slicewise.aggregates.base import States
+from slicewise.aggregates.bound import States
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import kernel, run
 from slicewise.codegen.prelude import load, store
@@ -66,7 +66,7 @@ class Tree:
             fresh = np.full(more, INFINITY, self.touched.dtype)
             self.touched = np.append(self.touched, fresh)
 
-    def settle(self) -> np.ndarray:
+    def fit(self) -> np.ndarray:
         """Give each run a tree that is large enough; for each key the first leaf to renew."""
         self._admit()
         runs, keys = self.runs, self.runs.keys

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from slicewise import tuning
-from slicewise.aggregates.base import Bound, Component, place_of
+from slicewise.aggregates.bound import Bound, Component, place_of
 from slicewise.slicing.ingest.reach import reach_of
 from slicewise.slicing.locate.by_time import Edges
 from slicewise.spark.batch.states import SLICE, key_names, state_names

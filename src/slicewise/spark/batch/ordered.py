@@ -40,6 +40,7 @@ class KeyOrdered(Operator):
             emit="final",
             ordered=True,
             max_late=0,
+            **query.merging.arguments,
         )
         # The times of different keys have nothing to do with each other.
         self.parts.ingest.holds_order = False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slicewise import tuning
-from slicewise.aggregates.base import Bound, Component, place_of, share
+from slicewise.aggregates.bound import Bound, Component, place_of, share
 from slicewise.arrays.grouping import encode
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.families.family import WindowEntry
@@ -312,9 +312,9 @@ class Slices:
         width = (runs.start[runs.offset + runs.size - 1] - first).astype(np.float64)
         most = np.zeros(runs.keys)
         for window in windows:
-            every = getattr(window, "every", window.length)
-            steps = window.length / every + 1
-            most += np.minimum(runs.size * steps, width / every + 2 * steps)
+            overlap = window.traits.overlap
+            steps = overlap + 1
+            most += np.minimum(runs.size * steps, width * overlap / window.length + 2 * steps)
         return most
 
     def points(self, key: int, low: int, high: int, reach: int, pieces: int) -> list[int]:

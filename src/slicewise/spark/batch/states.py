@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise.aggregates.base import Component, States
+from slicewise.aggregates.bound import Component, States
 from slicewise.codegen.algebra import Algebra
 from slicewise.codegen.kernel import kernel
 from slicewise.codegen.prelude import combine, load, store

@@ -19,8 +19,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from slicewise import tuning
-from slicewise.aggregates.base import Component, share
+from slicewise.aggregates.bound import Component, share
+from slicewise.errors import CapabilityError
 from slicewise.slicing.ingest.reach import reach_of
+from slicewise.slicing.settings import Merging
 from slicewise.spark.asked import AskedWindows, definitions
 from slicewise.spark.batch import native, series
 from slicewise.spark.batch.ordered import FeedOrdered
@@ -125,6 +127,19 @@ class Windowed(AskedWindows):
             ]
         )
 
+    def check_merging(self) -> None:
+        """Refuse a merger, a store or partials where no operator answers the query."""
+        given = self.query.merging.given
+        if self.way == "ordered" or not given:
+            return
+        shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise CapabilityError(
+            "All windows here are made of slices whose edges are known, and a bounded DataFrame "
+            "has them merged once, after the shuffle, without an operator that could keep a store "
+            f"or a merger; given: {shown}. Leave that out, or use it on a stream, on a table or "
+            "with windows that depend on events."
+        )
+
     def run(self) -> DataFrame:
         """The result, which Spark computes when it is asked for."""
         if self.way == "ordered" or (self.way == "sliced" and self.apart):
@@ -212,8 +227,11 @@ def windowed(
     order: str | Sequence[str] | None = None,
     unit: str | None,
     options: StreamOptions,
+    merging: Merging,
 ) -> Any:
     """The aggregates of every window instance of every key; see `sw.windowed`."""
-    asked = Windowed.of(frame, definitions(by, time, windows, aggs, unit), order)
+    taken = definitions(by, time, windows, aggs, unit, merging=merging)
+    asked = Windowed.of(frame, taken, order)
+    asked.check_merging()
     options.checked(asked.query.measure)
     return asked.run()

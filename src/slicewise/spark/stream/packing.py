@@ -17,7 +17,7 @@ import numpy as np
 
 from slicewise.columns import Column
 from slicewise.limits import BEGINNING, EVER
-from slicewise.slicing.ingest.reach import Reach, within
+from slicewise.slicing.ingest.reach import Reach
 from slicewise.spark.compat import state_partitions
 from slicewise.spark.frames import joined
 from slicewise.spark.query import retyped
@@ -89,7 +89,7 @@ class Pack:
                 latest = rows.column(NOW)[0].as_py() * one // many + self.max_ahead
             own = rows.select(range(len(self.schema))).rename_columns(self.schema.names)
             times = parsed(Column.from_arrow(own.column(self.time)), self.time)
-            times = within(times, self.reach)
+            times = times.within(*self.reach)
             kinds = kinds_of(times.values, latest)
             good = kinds == EVENTS
             if times.usable is not None:

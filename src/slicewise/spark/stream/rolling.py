@@ -15,11 +15,11 @@ import numpy as np
 
 from slicewise.aggregates.base import Aggregate
 from slicewise.arrays.grouping import encode
+from slicewise.arrays.ordering import order_of
 from slicewise.columns import Column, unreadable
 from slicewise.errors import SnapshotError
 from slicewise.frames.trailing import rolling_columns
 from slicewise.limits import BEGINNING
-from slicewise.slicing.buffer import order_of
 from slicewise.slicing.ingest.ties import order_of_ties
 from slicewise.slicing.state.blob import BlobReader, BlobWriter, table_bytes, table_of
 from slicewise.slicing.state.describe import aggregate_described, aggregate_of, chosen
@@ -187,7 +187,7 @@ class TrailingKept(Kept):
         codes, _ = encode([rows.column(name) for name in query.by])
         keys = np.zeros(rows.num_rows, np.int64) if codes is None else codes
         times, _ = self._times(rows)
-        order = order_of([keys, times])
+        order = order_of(times, keys)
         keys, times = keys[order], times[order]
         new = np.append(True, (keys[1:] != keys[:-1]) | (times[1:] != times[:-1]))
 
@@ -255,7 +255,7 @@ class TrailingKept(Kept):
         if self.keeper.rows:
             codes, _ = encode(keys)
             groups = np.zeros(len(times), np.int64) if codes is None else codes
-            order = np.lexsort([times, groups])
+            order = order_of(times, groups)
             ends = np.append(np.flatnonzero(np.diff(groups[order])), len(order) - 1)
             place = ends[np.searchsorted(ends, np.arange(len(order)))] - np.arange(len(order))
             needed[order[place < self.keeper.rows]] = True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slicewise.aggregates.base import Bound, read
+from slicewise.aggregates.bound import Bound, read
 from slicewise.aggregates.own import is_own
 from slicewise.arrays.grouping import encode
 from slicewise.slicing.ingest.events import Columns

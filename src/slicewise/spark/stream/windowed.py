@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from slicewise.aggregates.policy import ErrorPolicy
 from slicewise.slicing.ingest.reach import Reach, reach_of
 from slicewise.slicing.operator import Operator
+from slicewise.slicing.settings import Merging
 from slicewise.slicing.state.resume import resume
 from slicewise.spark.asked import AskedWindows, definitions
 from slicewise.spark.blame import is_about_events
@@ -59,6 +60,7 @@ class KeepWindows(Keeper):
             order=query.order,
             unit=query.unit,
             max_late=None,  # they are taken in every micro-batch
+            **query.merging.arguments,
         )
         operator.errors = ErrorPolicy(raises=False)
         return operator
@@ -128,9 +130,10 @@ def windowed_stream(
     order: str | Sequence[str] | None,
     unit: str | None,
     options: StreamOptions,
+    merging: Merging,
 ) -> Any:
     """The windows of a stream; see `sw.windowed`."""
-    taken = definitions(by, time, windows, aggs, unit, options)
+    taken = definitions(by, time, windows, aggs, unit, options, merging)
     asked = AskedWindows.of(frame, taken, order)
     settings = options.checked(asked.query.measure).behind(asked.frame.schema[time])
     emit = options.emission

@@ -16,8 +16,9 @@ import numpy as np
 from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
-from slicewise.slicing.buffer import BAD, ROW, Batch, Grouped, ReorderBuffer, in_sequence
+from slicewise.slicing.buffer import ReorderBuffer, in_sequence
 from slicewise.slicing.families.acceptance import Late, Verdict
+from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.groups.grid import GridGroup
 from slicewise.slicing.groups.group import SliceGroup
 from slicewise.slicing.groups.measured import MeasureGroup
@@ -25,7 +26,7 @@ from slicewise.slicing.groups.ordered import OrderedGroup
 from slicewise.slicing.groups.parting import part
 from slicewise.slicing.groups.rows import RowGroup
 from slicewise.slicing.groups.session import SessionGroup
-from slicewise.slicing.ingest.accepted import Accepted
+from slicewise.slicing.ingest.batch import BAD, ROW, Accepted, Batch, Grouped
 from slicewise.slicing.ingest.events import Columns
 from slicewise.slicing.ingest.measures import adds_exactly, measure_dtype
 from slicewise.slicing.ingest.schema import Schema
@@ -34,7 +35,6 @@ from slicewise.slicing.plan import GroupPlan, Place, Plan, plan
 from slicewise.slicing.progress import Progress, Stats
 from slicewise.slicing.settings import Settings
 from slicewise.slicing.state.checks import require
-from slicewise.slicing.window_set import WindowSet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,6 +78,7 @@ class SliceManager:
 
     def replan(self) -> None:
         """Decide anew what the windows and aggregates need."""
+        self.schema.find_reach()
         self.plan = plan(
             self.windows.entries, self.settings, combined=self.combined, apart=self.apart
         )
@@ -91,7 +92,7 @@ class SliceManager:
         groups: dict[Place, SliceGroup] = {}
         for planned in self.plan.groups:
             group = self.groups.get(planned.place)
-            if group is None or not _suits(group, planned):
+            if group is None or not all(group.cuts(entry.window) for entry in planned.windows):
                 group = self._made(planned)
             group.technique = self.plan.partials
             group.set_windows(planned.windows)
@@ -109,7 +110,7 @@ class SliceManager:
         self.takers = [groups[planned.place] for planned in self.plan.groups if not planned.waits]
         if not self.waiters:
             self.buffer = ReorderBuffer()
-        self.buffer.keeps = any(not isinstance(group, OrderedGroup) for group in self.waiters)
+        self.buffer.keeps = any(not group.ordered for group in self.waiters)
 
     def _made(self, planned: GroupPlan) -> SliceGroup:
         bounds, place, kind = self.schema.bounds, planned.place, planned.kind
@@ -126,13 +127,13 @@ class SliceManager:
         if kind == "sessions":
             return SessionGroup(bounds, **how)
         if kind == "time":
-            return GridGroup(bounds, settled=self.settings.settled, **how)
+            return GridGroup(bounds, append_only=self.settings.append_only, **how)
         assert self.schema.columns is not None and isinstance(place, tuple)
         _, axis, sorts = place
         defined = [entry.window for entry in planned.windows]
         dtype = measure_dtype(self.schema.columns[axis], defined)
         rows = sorts or not all(map(adds_exactly, defined))
-        return MeasureGroup(bounds, axis, dtype, rows=rows, **how)
+        return MeasureGroup(bounds, axis, dtype, keeps_rows=rows, **how)
 
     def rebind(self, found: dict[str, pa.DataType]) -> None:
         """Go on with the types that columns of nothing but nulls turned out to have."""
@@ -151,10 +152,9 @@ class SliceManager:
     def usable(self, columns: Columns, usable: np.ndarray | None) -> np.ndarray | None:
         """The usable events whose advancing columns are so too; infinite ones reach no instance."""
         for group in self.takers:
-            if isinstance(group, MeasureGroup):
-                inside = group.usable(columns[group.axis])
-                if not inside.all():
-                    usable = inside if usable is None else usable & inside
+            inside = group.usable(columns)
+            if inside is not None and not inside.all():
+                usable = inside if usable is None else usable & inside
         return usable
 
     def verdicts(self, late: Late) -> dict[int, Verdict]:
@@ -190,7 +190,7 @@ class SliceManager:
             share = accepted.share(group)
             if share is None:
                 continue
-            if isinstance(group, OrderedGroup):
+            if group.ordered:
                 plain = self._plain(share)
                 group.add(plain.numbered() if group.store.own else plain)
             else:
@@ -219,7 +219,7 @@ class SliceManager:
         ready = self.buffer.release(point)
         sorted_: dict[int, list[Grouped]] = {}
         for group in self.waiters if ready else ():
-            after = getattr(group, "after", 0)
+            after = group.after
             if after not in sorted_:
                 batches = in_sequence(batch for batch in ready if batch.arrival >= after)
                 sorted_[after] = [Grouped.of(batch, self.settings.order) for batch in batches]
@@ -231,7 +231,7 @@ class SliceManager:
 
     def take_regressed(self) -> np.ndarray | None:
         """The events of the last batch of which an advancing column fell behind."""
-        regressed = [g.take_fallen() for g in self.takers if isinstance(g, MeasureGroup)]
+        regressed = [group.take_regressed() for group in self.takers]
         marked = [rows for rows in regressed if rows is not None]
         return np.logical_or.reduce(marked) if marked else None
 
@@ -364,7 +364,7 @@ class SliceManager:
         if not self.waiters:
             return
         for group in self.waiters:
-            if isinstance(group, OrderedGroup):
+            if group.ordered:
                 self.buffer.separate(group.after)
         types = {name: (self.schema.columns or {})[name] for name in self.schema.kept}
         marks = {p.number: p.window.traits.marks for p in self.windows.facts.marking}
@@ -388,13 +388,6 @@ class SliceManager:
 def _said(place: Place) -> Any:
     """The place of a slice group as JSON has it."""
     return list(place) if isinstance(place, tuple) else place
-
-
-def _suits(group: SliceGroup, planned: GroupPlan) -> bool:
-    """Return whether the slice group can tell the edges of the planned windows exactly."""
-    if not isinstance(group, MeasureGroup):
-        return True
-    return all(group.cuts(entry.window) for entry in planned.windows)
 
 
 def _taken(groups: Iterable[SliceGroup]) -> Refused:

@@ -14,33 +14,29 @@ from slicewise.windows import Window
 
 
 class WindowSet:
-    """The windows in the order in which they were given, and the facts that follow from them."""
+    """The windows in the order in which they were given, and the facts that follow from them.
+
+    `entries` are the windows with their numbers, `defined` the windows alone. `facts` is another
+    object whenever they change.
+    """
 
     version = 1
+    entries: list[WindowEntry]
+    defined: list[Window]
+    facts: QueryFacts
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.next_number = 0
         self._entries: dict[str, WindowEntry] = {}  # by name
-        self._facts: QueryFacts | None = None
+        self._changed()
 
-    @property
-    def entries(self) -> list[WindowEntry]:
-        """The windows with their numbers."""
-        return list(self._entries.values())
-
-    @property
-    def defined(self) -> list[Window]:
-        """The windows alone."""
-        return [entry.window for entry in self._entries.values()]
-
-    @property
-    def facts(self) -> QueryFacts:
-        """The facts of the windows and aggregates; another object whenever they change."""
-        if self._facts is None:
-            read = [*self.settings.by, *self.settings.order]
-            self._facts = QueryFacts.of(self.entries, read, self.settings.aggs, self.next_number)
-        return self._facts
+    def _changed(self) -> None:
+        """Work out anew what follows from the windows."""
+        self.entries = list(self._entries.values())
+        self.defined = [entry.window for entry in self.entries]
+        read = [*self.settings.by, *self.settings.order]
+        self.facts = QueryFacts.of(self.entries, read, self.settings.aggs, self.next_number)
 
     def counted(self, window: Window) -> Window:
         """A window in the unit of the time column; refuses one that cannot be added."""
@@ -51,15 +47,19 @@ class WindowSet:
     def begin(self, windows: Window | Iterable[Window]) -> None:
         """Take the windows that there are from the beginning: one or several."""
         for window in [windows] if isinstance(windows, Window) else windows:
-            self.add(self.counted(window))
+            self._take(self.counted(window), BEGINNING)
         if not self._entries:
             raise WindowError("An operator needs at least one window; given: none.")
+        self._changed()
 
     def add(self, window: Window, since: Any = BEGINNING) -> None:
         """Take a window, of which instances are reported that start at `since` or later."""
+        self._take(window, since)
+        self._changed()
+
+    def _take(self, window: Window, since: Any) -> None:
         self._entries[window.name] = WindowEntry(self.next_number, window, since)
         self.next_number += 1
-        self._facts = None
 
     def find(self, name: str) -> WindowEntry:
         """The window of a name; refuses to give one that cannot be removed."""
@@ -74,7 +74,7 @@ class WindowSet:
     def remove(self, entry: WindowEntry) -> None:
         """Let go of a window; its number is not given again."""
         del self._entries[entry.window.name]
-        self._facts = None
+        self._changed()
 
     def dump(self) -> list[dict[str, Any]]:
         """The windows in words, with their numbers."""
@@ -91,4 +91,4 @@ class WindowSet:
             if window is not None
         }
         self.next_number = header["counters"]["_next_number"]
-        self._facts = None
+        self._changed()
