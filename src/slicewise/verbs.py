@@ -49,6 +49,9 @@ def rolling(
     infinity, a `BadRowsWarning` says how many such rows there are. `order` is a column, or several,
     that orders rows of equal time, as in `sw.windowed`.
 
+    The row itself is in every frame. So `sw.agg.first` over `sw.rows(2)` is no lag: the first row
+    of a key, and a row after a null, get their own value, from which a model must not learn.
+
     `over` is a span or a list of spans: over timestamps a duration (`"10m"`, a `timedelta`), over
     plain numbers a whole number of their units, or `sw.rows(n)`. `unit` (`"s"`, `"ms"`, `"us"` or
     `"ns"`) says what plain numbers mean, so that durations can be taken there too. The new columns
@@ -57,6 +60,20 @@ def rolling(
     On a streaming DataFrame each row comes out once the watermark, which is `watermark` behind the
     newest event, has passed it; this and the other arguments are those of `sw.windowed` on a
     stream.
+
+    Args:
+        data: A table of any kind, or a DataFrame of Spark, batch or streaming.
+        by: The key column, or several; without it all rows have one key.
+        time: The column with the times of events.
+        over: A span such as `"10m"` or `sw.rows(100)`, or several.
+        aggs: An aggregate of `sw.agg` or of one's own, or several.
+        order: A column, or several, that orders events of equal time.
+        watermark: On a stream, how far behind the newest event others may still come.
+        buckets: On a stream, into how many groups keys are dealt.
+        keep_late: On a stream, hands out dropped events in a column `late`.
+        max_ahead: On a stream, how far ahead of the clock an event may be.
+        metrics: On a stream, the name under which it reports; `"slicewise"` unless given.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 2, 2, 9], "x": [3, 1, 4, 2]}
@@ -141,6 +158,25 @@ def windowed(
     `merger`, `store` and `partials` say how slices are merged, kept and cut, as in `sw.Operator`;
     no answer depends on it. They are refused where a bounded DataFrame of Spark needs no operator.
 
+    Args:
+        data: A table of any kind, or a DataFrame of Spark, batch or streaming.
+        by: The key column, or several; without it all rows have one key.
+        time: The column with the times of events.
+        windows: A window such as `sw.tumbling("10m")`, or several with different names.
+        aggs: An aggregate of `sw.agg` or of one's own, or several.
+        order: A column, or several, that orders events of equal time.
+        watermark: On a stream, how far behind the newest event others may still come.
+        lateness: How long after they close windows still take events.
+        emit: `"on_close"` (default), `"final"` or `"on_update"`: when results are emitted.
+        buckets: On a stream, into how many groups keys are dealt.
+        keep_late: On a stream, hands out dropped events in a column `late`.
+        max_ahead: On a stream, how far ahead of the clock an event may be.
+        metrics: On a stream, the name under which it reports; `"slicewise"` unless given.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
+        merger: The name of a merger in `sw.mergers.CATALOGUE`; `None` lets the planner choose.
+        store: `"lazy"` or `"eager"`: merge slices when windows close, or keep trees over them.
+        partials: How periodic windows cut slices: Cutty's way unless given.
+
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
     >>> found = sw.windowed(
@@ -192,6 +228,10 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
 
     The keys are the columns before `window`; `by` names them if they are elsewhere.
 
+    Args:
+        data: Emitted rows: a table of any kind, or a DataFrame of Spark.
+        by: The key columns, if they are not those before `window`.
+
     >>> import slicewise as sw
     >>> op = sw.Operator(windows=[sw.session(5)], aggs=[sw.agg.sum("x")], time="t", lateness=100)
     >>> op.process({"t": [0, 9], "x": [1, 2]})
@@ -221,6 +261,11 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
 def windowed_by(**query: Any) -> Transform:
     """Returns a function that applies `sw.windowed` with these arguments, for `df.transform`.
 
+    Args:
+        **query: The arguments of `sw.windowed` but for `data`: `by`, `time`, `windows`, `aggs`,
+            `order`, `watermark`, `lateness`, `emit`, `buckets`, `keep_late`, `max_ahead`,
+            `metrics`, `unit`, `merger`, `store` and `partials`.
+
     >>> import slicewise as sw
     >>> totals = sw.windowed_by(time="t", windows=sw.tumbling(10), aggs=sw.agg.sum("x"))
     >>> totals({"t": [1, 4, 12], "x": [3, 1, 4]})["x_sum"]
@@ -236,6 +281,10 @@ def windowed_by(**query: Any) -> Transform:
 @taking_names_of(rolling)
 def rolling_by(**query: Any) -> Transform:
     """Returns a function that applies `sw.rolling` with these arguments, for `df.transform`.
+
+    Args:
+        **query: The arguments of `sw.rolling` but for `data`: `by`, `time`, `over`, `aggs`,
+            `order`, `watermark`, `buckets`, `keep_late`, `max_ahead`, `metrics` and `unit`.
 
     >>> import slicewise as sw
     >>> features = sw.rolling_by(time="t", over=[5, 10], aggs=sw.agg.max("x"))
@@ -276,6 +325,30 @@ def explain(
     It takes their arguments, so that a query can be explained as it stands. For a Spark DataFrame
     it says what runs where: what Spark computes, what crosses to Python, and which aggregates are
     compiled. No job is started.
+
+    Args:
+        data: A DataFrame of Spark, batch or streaming.
+        by: The key column, or several; without it all rows have one key.
+        time: The column with the times of events.
+        windows: The windows of `sw.windowed`; leave them out to explain `sw.rolling`.
+        over: The spans of `sw.rolling`; leave them out to explain `sw.windowed`.
+        aggs: An aggregate of `sw.agg` or of one's own, or several.
+        order: A column, or several, that orders events of equal time.
+        watermark: On a stream, how far behind the newest event others may still come.
+        lateness: How long after they close windows still take events.
+        emit: `"on_close"` (default), `"final"` or `"on_update"`: when results are emitted.
+        buckets: On a stream, into how many groups keys are dealt.
+        keep_late: On a stream, hands out dropped events in a column `late`.
+        max_ahead: On a stream, how far ahead of the clock an event may be.
+        metrics: On a stream, the name under which it reports; `"slicewise"` unless given.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
+        merger: The name of a merger in `sw.mergers.CATALOGUE`; `None` lets the planner choose.
+        store: `"lazy"` or `"eager"`: merge slices when windows close, or keep trees over them.
+        partials: How periodic windows cut slices: Cutty's way unless given.
+
+    >>> import slicewise as sw
+    >>> query = {"time": "t", "windows": sw.tumbling("1h"), "aggs": sw.agg.max("price")}
+    >>> print(sw.explain(trades, **query))  # doctest: +SKIP
     """
     if (windows is None) == (over is None):
         raise WindowError(

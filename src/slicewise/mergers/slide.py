@@ -78,6 +78,13 @@ def slide(
     as `"flatfit"`, which reuses what one length has combined for the others; others go through the
     values once for each length, and so does `None`, which is faster where a combine is cheap.
 
+    Args:
+        values: An array, a Series or a list, a tuple of those for several columns, or a dict.
+        aggregate: An aggregate such as `sw.agg.max()`; it needs no name of a column.
+        length: How many values a result covers; several of them give a dict of results.
+        every: After how many values there is a result; a list has one for each length.
+        algorithm: The name of a merger; `None` chooses the quickest.
+
     >>> import numpy as np
     >>> import slicewise as sw
     >>> sw.slide(np.array([1.0, 5.0, 2.0, 0.0, 3.0]), sw.agg.max(), 2)

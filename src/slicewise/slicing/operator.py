@@ -53,6 +53,22 @@ class Operator:
     Threads may share an operator: its calls wait for each other. A call that was cut short in the
     middle of a change, by Ctrl-C for example, makes every later one raise `TornError`.
 
+    Args:
+        windows: The windows, each with a name of its own.
+        aggs: The aggregates, each with an output of its own.
+        time: The column with the times of events; `None` stamps them by the clock.
+        by: The key column, or several; without it all rows have one key.
+        lateness: How long after they close windows still take events.
+        emit: `"on_close"` (default), `"final"` or `"on_update"`: when results are emitted.
+        ordered: Promises events in the order of time; each is then its own watermark.
+        order: A column, or several, that orders events of equal time.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
+        merger: The name of a merger in `sw.mergers.CATALOGUE`; `None` lets the planner choose.
+        store: `"lazy"` or `"eager"`: merge slices when windows close, or keep trees over them.
+        partials: How periodic windows cut slices: Cutty's way unless given.
+        clock: What tells microseconds since the epoch where `time` is `None`.
+        max_late: How many refused events `late` keeps; `None` keeps all.
+
     >>> import slicewise as sw
     >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t", by="who")
     >>> op.process([{"who": "a", "t": 3, "x": 1}, {"who": "b", "t": 12, "x": 5}])

@@ -47,6 +47,11 @@ def upsert(
     revision, and the revision of a retracted instance is remembered. All rows of a micro-batch
     appear at once. A column keeps its type: a batch with another type for it is refused as a whole.
 
+    Args:
+        target: A folder for Parquet files, or the address of a database.
+        table: The name of the table in a database.
+        by: The key columns, if they are not those before `window`.
+
     >>> import slicewise as sw
     >>> keep = sw.upsert("sqlite:///answers.db", table="windows")
     >>> keep  # stream.writeStream.foreachBatch(keep).start()

@@ -63,6 +63,17 @@ def drain(
 
     Spark's active session reads the checkpoint unless `spark` gives another one. If the query has
     several streams of Slicewise, `metrics` names the one to read.
+
+    Args:
+        checkpoint: The folder of the stopped stream's checkpoint.
+        windows: The windows, all as they were, where they cannot be found by name.
+        aggs: The aggregates, likewise.
+        spark: The session that reads; the active one unless given.
+        trusted: Lets names of functions be looked up and pickled states be read.
+        metrics: The name under which the stream reports, where a query has several.
+
+    >>> import slicewise as sw
+    >>> open_windows = sw.drain("/data/checkpoint")  # doctest: +SKIP
     """
     check_installed("sw.drain")
     from pyspark.sql.types import StructType
