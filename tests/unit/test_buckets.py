@@ -31,6 +31,7 @@ from slicewise.spark.stream.packing import (
 from slicewise.spark.stream.rolling import KeepTrailing
 from slicewise.spark.stream.windowed import KeepWindows
 from slicewise.testing import paths_taken
+from tests.support.bands import by_time
 from tests.support.buckets import EVENT, MADE, State, feed
 
 
@@ -212,7 +213,7 @@ def test_a_stream_keeps_many_keys_by_time_through_its_micro_batches() -> None:
         keep_late=False,
     )
     state, found = State(), []
-    with paths_taken() as taken:
+    with by_time(), paths_taken() as taken:
         for turn in range(5):
             rows = [(f"{k % 400}", 10 * turn + k // 500, 1.0) for k in range(5000)]
             found += feed(keep, state, rows)[RESULTS]
