@@ -233,8 +233,8 @@ def test_no_values_give_no_results_for_any_length(values: Any, algorithm: str | 
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"length": []}, "`length` is a list of none. Give at least one, or a number."),
-        ({"length": [2], "every": []}, "`every` is a list of none."),
+        ({"length": []}, "`length` is an empty list. Give at least one number."),
+        ({"length": [2], "every": []}, "`every` is an empty list."),
         (
             {"length": [2, 3, 2]},
             r"`length` has 2 more than once, and results are told apart by it; given: \[2, 3, 2\]",

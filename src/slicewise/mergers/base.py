@@ -87,7 +87,7 @@ class Merger(ABC):
             )
 
     def insert(self, value: Any) -> None:
-        """Add one event at the new end; a null event counts but leaves no trace."""
+        """Add one event at the new end; aggregates skip a null one, which counts in `len`."""
         self.insert_state(self.lift(value))
 
     def lift(self, value: Any) -> Any:
