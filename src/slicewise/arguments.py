@@ -22,8 +22,8 @@ def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
     chosen = list(aggs) if isinstance(aggs, Iterator) else listed(aggs)
     if not chosen:
         raise AggregateError(
-            f"`{verb}` needs at least one aggregate in `aggs`; given: none. Give aggregates such as "
-            "`sw.agg.max('price')`."
+            f"`{verb}` needs at least one aggregate in `aggs`; given: none. Give aggregates such "
+            "as `sw.agg.max('price')`."
         )
     for agg in chosen:
         if not isinstance(agg, Aggregate):
