@@ -130,11 +130,16 @@ class Units:
 
 
 Span = Duration | Ticks | Rows | Units
+# What a span may be given as.
+SpanLike = Span | str | int | np.integer[Any] | dt.timedelta | np.timedelta64
 
 
 @taking_names
 def rows(count: int) -> Rows:
     """A span of `count` rows of a key, ending at the row itself.
+
+    Args:
+        count: How many rows, one or more.
 
     >>> str(rows(100))
     '100rows'
@@ -145,6 +150,10 @@ def rows(count: int) -> Rows:
 @taking_names
 def units(count: int | float, *, on: str) -> Units:
     """A span of `count` units of the advancing column `on`.
+
+    Args:
+        count: How many units; it may have a fraction.
+        on: The column that advances, such as kilometres.
 
     >>> str(units(5, on="km"))
     '5km'

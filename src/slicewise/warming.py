@@ -17,6 +17,7 @@ from slicewise.names import column_name, column_names
 from slicewise.slicing.operator import Operator
 from slicewise.spans import Rows
 from slicewise.spans import span as as_span
+from slicewise.suggestions import taking_names
 from slicewise.tuning import tuned
 from slicewise.verbs import rolling, windowed
 from slicewise.windows import Window
@@ -37,6 +38,7 @@ class Warmed(NamedTuple):
     seconds: float
 
 
+@taking_names
 def warm(
     *,
     windows: Window | Sequence[Window] = (),
@@ -54,6 +56,14 @@ def warm(
     columns of which it says nothing hold `float64`, keys texts, and times what goes with the
     lengths of the windows. `over` are the spans of `sw.rolling`: one of time and one of rows stand
     for all, which is what they are when nothing is given.
+
+    Args:
+        windows: A window such as `sw.tumbling("10m")`, or several with different names.
+        aggs: An aggregate of `sw.agg` or of one's own, or several.
+        types: The types of columns by name, as text or as Arrow types.
+        by: The key column, or several; without it all rows have one key.
+        time: The column with the times of events.
+        over: The spans of `sw.rolling`.
 
     >>> import slicewise as sw
     >>> made = sw.warm(windows=sw.tumbling("1m"), aggs=sw.agg.max("x"), types={"x": "int64"})

@@ -123,7 +123,7 @@ def test_windows_share_slices_until_a_late_event_comes_to_them() -> None:
     assert len(op.parts.slices.groups) == 1
     op.process({"t": [2], "x": [8]})
     assert op.plan.combined is False
-    assert "has slices of its own" in op.explain()
+    assert "has its own slices" in op.explain()
     assert shown(op.advance(math.inf)) == [
         ("tumbling_50", 0, 50, 11),
         ("session_5", 20, 25, 2),

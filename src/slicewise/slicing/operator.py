@@ -53,6 +53,22 @@ class Operator:
     Threads may share an operator: its calls wait for each other. A call that was cut short in the
     middle of a change, by Ctrl-C for example, makes every later one raise `TornError`.
 
+    Args:
+        windows: The windows, each with a name of its own.
+        aggs: The aggregates, each with an output of its own.
+        time: The column with the times of events; `None` stamps them by the clock.
+        by: The key column, or several; without it all rows have one key.
+        lateness: How long after they close windows still take events.
+        emit: `"on_close"` (default), `"final"` or `"on_update"`: when results are emitted.
+        ordered: Promises events in the order of time; each is then its own watermark.
+        order: A column, or several, that orders events of equal time.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
+        merger: The name of a merger in `sw.mergers.CATALOGUE`; `None` lets the planner choose.
+        store: `"lazy"` or `"eager"`: merge slices when windows close, or keep trees over them.
+        partials: How periodic windows cut slices: Cutty's way unless given.
+        clock: What tells microseconds since the epoch where `time` is `None`.
+        max_late: How many refused events `late` keeps; `None` keeps all.
+
     >>> import slicewise as sw
     >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t", by="who")
     >>> op.process([{"who": "a", "t": 3, "x": 1}, {"who": "b", "t": 12, "x": 5}])
@@ -143,7 +159,7 @@ class Operator:
 
     @changing
     def remove_window(self, name: str) -> None:
-        """Drop a window; what only it needed is forgotten."""
+        """Remove a window, and forget what was kept for it alone."""
         parts = self.parts
         entry = parts.windows.find(name)
         self._guard.begin()
@@ -160,9 +176,10 @@ class Operator:
 
     @changing
     def process(self, batch: Any) -> list[Result] | None:
-        """Take a batch of events: a dict of columns, an Arrow, pandas or polars table, or rows.
+        """Take a batch of events: a dict of columns, a table of any kind, rows, or one event.
 
-        Returns the results with `ordered=True`, and `None` otherwise.
+        Rows are dicts, and so is one event alone, with single values. Returns the results with
+        `ordered=True`, and `None` otherwise.
         """
         self._add(batch)
         if not self.ordered:
@@ -193,17 +210,19 @@ class Operator:
 
     @changing
     def advance(self, watermark: Any) -> list[Result]:
-        """Take a watermark; the results that it closes, revises and retracts.
+        """Take a watermark; returns the results that it closes, revises and retracts.
 
-        They come by window, as given, retractions first, and then by start and end.
+        They are sorted by window, in the order given, with retractions first, and then by start and
+        end.
 
-        If an aggregate raises an error, or there are too many results for one call, nothing is
-        handed out and nothing is lost: the next call gives what this one would have given, or as
-        much of it as closes at a lower watermark, or raises again until the event is gone or the
-        aggregate can take it. If a window or an aggregate of one's own raises an error for an event
-        when it is taken, here or in `process`, that window begins and ends no instance with it and
-        that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
-        `late`, and the error is raised once; the next call goes on.
+        If an aggregate raises an error while results are made, or there are too many results for
+        one call, nothing is emitted and nothing is lost: the next call returns what this one would
+        have returned, or as much of it as closes at a lower watermark, or raises again.
+
+        If a window or an aggregate of your own raises an error for an event, here or in `process`,
+        that window begins and ends no instance with the event, and that aggregate skips it as it
+        skips nulls. The event is counted as bad and is in `late`. The error is raised once, and the
+        next call goes on.
         """
         return self._advanced(watermark, self.parts.output.results)
 
@@ -259,12 +278,12 @@ class Operator:
 
     @reading
     def explain(self) -> str:
-        """In words: which windows share slices, what is stored and why, what is compiled.
+        """Says in words which windows share slices, what is stored and why, and what is compiled.
 
         >>> import slicewise as sw
         >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
         >>> print(op.explain())
-        tumbling_10: has slices of its own of time, cut at edges that come every 10 from 0.
+        tumbling_10: has its own slices of time, cut at edges every 10 from 0.
         Storage: states alone are kept: no window or aggregate needs rows.
         Changes: no slice is ever cut; no event ever leaves a slice.
         Aggregates: compiled or interpreted is decided by the types of the first batch.
@@ -300,7 +319,7 @@ class Operator:
 
     @changing
     def snapshot(self) -> bytes:
-        """All that the operator knows, to go on from later or elsewhere; see `restore`.
+        """Returns all that the operator knows as bytes, from which `restore` goes on.
 
         >>> import slicewise as sw
         >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
@@ -324,11 +343,11 @@ class Operator:
         clock: Callable[[], int] | None = None,
         trusted: bool = False,
     ) -> Operator:
-        """An operator that goes on where the one of the snapshot stopped.
+        """Returns an operator that goes on where the one that made the snapshot stopped.
 
         Windows and aggregates that cannot be found by the name of their class are given again, all
         of them as they were: those whose class is not imported here, and those with a function,
-        such as a condition that is a lambda. A clock of one's own is given again too. Bytes run no
+        such as a condition that is a lambda. A clock of your own is given again too. Bytes run no
         code unless they are `trusted`: then functions are found by their names as well, modules
         are imported, and pickled values are read. A snapshot has pickled values only where states
         are more than plain ones.

@@ -71,7 +71,12 @@ class Delta(Window):
 
 @taking_names
 def delta(on: str, by: float, *, name: str | None = None) -> Window:
-    """Runs of events, each opened by one whose column `on` has moved by `by` or more.
+    """Runs of events; one ends when column `on` is `by` or more away from its first value.
+
+    Args:
+        on: A column of numbers.
+        by: By how much it has to move, up or down, for a new instance.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.delta("price", by=5)

@@ -45,7 +45,7 @@ def _groups(plan: Plan) -> list[str]:
     for group in plan.groups:
         windows = group.windows
         names = ", ".join(entry.window.name for entry in windows)
-        share = "share slices" if len(windows) > 1 else "has slices of its own"
+        share = "share slices" if len(windows) > 1 else "has its own slices"
         if group.kind in ("order", "ties"):
             lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
         elif group.kind in ("rows", "sorted"):
@@ -79,7 +79,7 @@ def _edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
     unit = DURATIONS if _in_durations(windows) else None
     steps += [f"at {moment_of(single, unit)}" for single in edges.singles]
     shown = ", ".join(steps[:6]) + (f" and {len(steps) - 6} more" if len(steps) > 6 else "")
-    return f"edges that come {shown}"
+    return f"edges {shown}"
 
 
 def _span(length: float, windows: Sequence[WindowEntry]) -> str:
