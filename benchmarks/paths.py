@@ -116,9 +116,9 @@ PATHS = (
     ),
     Path(
         "slices by time (`slicing/store`)",
-        "10 min every 1 min, 500 keys, final results",
+        "10 min every 1 min, 4,000 keys, final results",
         lambda: tuned(keys_by_time=NEVER),
-        by_time(500),
+        by_time(4_000),
     ),
     Path(
         "rounds (`frames/rounds.py`)",
@@ -143,6 +143,12 @@ PATHS = (
         "20,000 keys that are numbers, micro-batches",
         without_table,
         by_time(20_000),
+    ),
+    Path(
+        "whole-number table (`arrays/key_tables.py`)",
+        "200,000 keys that are numbers, micro-batches",
+        without_table,
+        by_time(200_000),
     ),
 )
 

@@ -36,15 +36,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kernels",
         choices=["compiled", "plain", "by work"],
-        default="compiled",
-        help="how kernels run: compiled, as plain Python, or as users have them, by their work",
+        help="how kernels run: compiled, as plain Python, or as users have them, by their work; by "
+        "default compiled, and by their work in tests of Spark",
     )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Inputs of tests are small, yet most tests are for what large ones run: compiled kernels."""
-    with tuned(kernels=item.config.getoption("--kernels")):
+    """Inputs of tests are small, yet most tests are for what large ones run: compiled kernels.
+
+    Those of Spark are for what runs in its workers, and what they compare it with may run as it is
+    quickest.
+    """
+    default = "by work" if item.get_closest_marker("spark") else "compiled"
+    with tuned(kernels=item.config.getoption("--kernels") or default):
         return (yield)
 
 

@@ -1,4 +1,23 @@
-"""Window aggregation for Python and Spark: many windows, any aggregate, one pass."""
+"""Window aggregation for Python and Spark: many windows, any aggregate, one pass.
+
+The verbs take a table of pandas, polars, Arrow or Python, or a DataFrame of Spark:
+
+- `windowed`: one row for every window instance; `windowed_by` for `df.transform`.
+- `rolling`: each row with aggregates over the time or rows before it; `rolling_by` likewise.
+- `slide`: the same over plain arrays.
+- `fold`, `upsert`, `drain`: the answer of a stream, a table that has it, what is still open.
+- `explain`: how a query runs on Spark. `warm`: compiles it ahead.
+- `Operator`: a stream in this process, fed by hand.
+
+Windows are `tumbling`, `sliding`, `cumulate`, `session`, `punctuated`, `threshold`, `delta`,
+`fixed` and your own `UserWindow`; lengths are durations such as "10m", plain numbers, `rows(n)` and
+`units(n, on=column)`. Aggregates are in `agg`, and your own are subclasses of `Aggregate`.
+
+>>> import slicewise as sw
+>>> table = {"t": [1, 4, 12], "x": [3, 1, 4]}
+>>> sw.windowed(table, time="t", windows=sw.tumbling(10), aggs=sw.agg.sum("x"))["x_sum"]
+[4, 4]
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
 """Names of columns as they are given, and names made from other names."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from slicewise.errors import ColumnError, ColumnTypeError
@@ -79,3 +79,15 @@ def missed_name(columns: Collection[str]) -> str:
     while name in columns:
         name += "_"
     return name
+
+
+def written(
+    function: str, columns: Sequence[str], options: Mapping[str, Any], alias: str | None
+) -> str:
+    """The call that makes an aggregate, as one writes it.
+
+    >>> written("quantile", ["x"], {"q": 0.9}, None)
+    "quantile('x', q=0.9)"
+    """
+    values = [*map(repr, columns), *(f"{name}={value!r}" for name, value in options.items())]
+    return f"{function}({', '.join(values)})" + (f".alias({alias!r})" if alias is not None else "")

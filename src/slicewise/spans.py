@@ -100,6 +100,9 @@ class Rows:
     def __str__(self) -> str:
         return f"{self.count}rows"
 
+    def __repr__(self) -> str:
+        return f"sw.rows({self.count})"
+
 
 @dataclass(frozen=True, slots=True)
 class Units:
@@ -122,13 +125,21 @@ class Units:
     def __str__(self) -> str:
         return f"{self.count}{self.on}"
 
+    def __repr__(self) -> str:
+        return f"sw.units({self.count!r}, on={self.on!r})"
+
 
 Span = Duration | Ticks | Rows | Units
+# What a span may be given as.
+SpanLike = Span | str | int | np.integer[Any] | dt.timedelta | np.timedelta64
 
 
 @taking_names
 def rows(count: int) -> Rows:
     """A span of `count` rows of a key, ending at the row itself.
+
+    Args:
+        count: How many rows, one or more.
 
     >>> str(rows(100))
     '100rows'
@@ -140,6 +151,10 @@ def rows(count: int) -> Rows:
 def units(count: int | float, *, on: str) -> Units:
     """A span of `count` units of the advancing column `on`.
 
+    Args:
+        count: How many units; it may have a fraction.
+        on: The column that advances, such as kilometres.
+
     >>> str(units(5, on="km"))
     '5km'
     """
@@ -150,7 +165,7 @@ def span(given: Any) -> Span:
     """The span that `given` stands for; raises `SpanError` for what cannot be one.
 
     >>> span("1h30m"), span(100), span(rows(3))
-    (Duration(microseconds=5400000000, text='1h30m'), Ticks(count=100), Rows(count=3))
+    (Duration(microseconds=5400000000, text='1h30m'), Ticks(count=100), sw.rows(3))
     """
     if isinstance(given, Duration | Ticks | Rows | Units):
         return given

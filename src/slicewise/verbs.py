@@ -18,7 +18,7 @@ Data = TypeVar("Data")
 
 
 class Transform(Protocol):
-    """A function from a table to another of the same kind, as `df.transform` takes it."""
+    """A function from a table to another of the same kind, for `df.transform`."""
 
     def __call__(self, data: Data) -> Data: ...
 
@@ -39,15 +39,18 @@ def rolling(
     metrics: str | None = None,
     unit: str | None = None,
 ) -> Data:
-    """`data` with a column for each aggregate and span: its value over `(t - span, t]` per row.
+    """Returns `data` with a column for each aggregate and span: its value over `(t - span, t]`.
 
     A row sees the rows of its own key (`by`, one column or several; null is a key like any other)
     whose time is in the span that ends with its own time, among them all rows of the very same
     time. `sw.rows(n)` is the last `n` rows of the key in the order of (time, arrival), ending with
     the row itself. Rows may come in any order and stay in it. A row without a usable time gets
-    nulls and is in nobody's window; if it has one, such as half a unit or infinity, a
-    `BadRowsWarning` says how many there are. `order` is a column, or several, that orders rows of
-    equal time, as in `sw.windowed`.
+    nulls and is in no window; if its time is not null but cannot be used, such as half a unit or
+    infinity, a `BadRowsWarning` says how many such rows there are. `order` is a column, or several,
+    that orders rows of equal time, as in `sw.windowed`.
+
+    The row itself is in every frame. So `sw.agg.first` over `sw.rows(2)` is no lag: the first row
+    of a key, and a row after a null, get their own value, from which a model must not learn.
 
     `over` is a span or a list of spans: over timestamps a duration (`"10m"`, a `timedelta`), over
     plain numbers a whole number of their units, or `sw.rows(n)`. `unit` (`"s"`, `"ms"`, `"us"` or
@@ -57,6 +60,20 @@ def rolling(
     On a streaming DataFrame each row comes out once the watermark, which is `watermark` behind the
     newest event, has passed it; this and the other arguments are those of `sw.windowed` on a
     stream.
+
+    Args:
+        data: A table of any kind, or a DataFrame of Spark, batch or streaming.
+        by: The key column, or several; without it all rows have one key.
+        time: The column with the times of events.
+        over: A span such as `"10m"` or `sw.rows(100)`, or several.
+        aggs: An aggregate of `sw.agg` or of one's own, or several.
+        order: A column, or several, that orders events of equal time.
+        watermark: On a stream, how far behind the newest event others may still come.
+        buckets: On a stream, into how many groups keys are dealt.
+        keep_late: On a stream, hands out dropped events in a column `late`.
+        max_ahead: On a stream, how far ahead of the clock an event may be.
+        metrics: On a stream, the name under which it reports; `"slicewise"` unless given.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 2, 2, 9], "x": [3, 1, 4, 2]}
@@ -107,11 +124,12 @@ def windowed(
     store: Literal["lazy", "eager"] | None = None,
     partials: Literal["cutty", "pairs", "pairs+", "panes"] | None = None,
 ) -> Data:
-    """The aggregates of every window instance: one row each, in a new table of the same kind.
+    """Returns a table with one row for each window instance and a column for each aggregate.
 
-    Its columns are the keys, `window` (the name), `start`, `end`, and one per aggregate; its rows
-    are in the order of keys (null before the others), windows as given, start and end. All windows
-    of all kinds are answered in one pass over the rows, which may come in any order.
+    The table is of the same kind as `data`. Its columns are the keys, `window` (the name), `start`,
+    `end`, and one per aggregate; its rows are sorted by key (null first), by window in the order
+    given, by start and by end. All windows are computed in one pass over the rows, which may come
+    in any order.
 
     Windows over timestamps have durations as lengths, windows over plain numbers plain numbers;
     `unit` (`"s"`, `"ms"`, `"us"` or `"ns"`) says what plain numbers mean, so that durations can be
@@ -130,14 +148,34 @@ def windowed(
     A table is a stream whose watermark ends at infinity, so the other arguments change nothing
     there: they are for streams, and taken so that one definition runs on both. On a streaming
     DataFrame the watermark is `watermark` behind the newest event, or as far as `withWatermark` on
-    the time column says, and one of them must be given; `lateness` is how long after they close
-    windows still take events; `emit` is `"on_close"` (default), `"final"` or `"on_update"`.
-    `keep_late` hands out dropped events in a column `late`; an event further ahead of the clock
-    than `max_ahead` is one of them. Keys are kept in so many `buckets`, by default one per shuffle
-    partition. What it did is reported under the name `metrics`, by default `"slicewise"`.
+    the time column says, and one of them must be given; `lateness` says for how long windows still
+    take events after they have closed; `emit` is `"on_close"` (default), `"final"` or
+    `"on_update"`. `keep_late` hands out dropped events in a column `late`; an event further ahead
+    of the clock than `max_ahead` is one of them. `buckets` is the number of groups of keys that
+    state is kept in, by default one per shuffle partition. Each micro-batch reports its figures
+    under the name `metrics`, by default `"slicewise"`.
 
     `merger`, `store` and `partials` say how slices are merged, kept and cut, as in `sw.Operator`;
     no answer depends on it. They are refused where a bounded DataFrame of Spark needs no operator.
+
+    Args:
+        data: A table of any kind, or a DataFrame of Spark, batch or streaming.
+        by: The key column, or several; without it all rows have one key.
+        time: The column with the times of events.
+        windows: A window such as `sw.tumbling("10m")`, or several with different names.
+        aggs: An aggregate of `sw.agg` or of one's own, or several.
+        order: A column, or several, that orders events of equal time.
+        watermark: On a stream, how far behind the newest event others may still come.
+        lateness: How long after they close windows still take events.
+        emit: `"on_close"` (default), `"final"` or `"on_update"`: when results are emitted.
+        buckets: On a stream, into how many groups keys are dealt.
+        keep_late: On a stream, hands out dropped events in a column `late`.
+        max_ahead: On a stream, how far ahead of the clock an event may be.
+        metrics: On a stream, the name under which it reports; `"slicewise"` unless given.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
+        merger: The name of a merger in `sw.mergers.CATALOGUE`; `None` lets the planner choose.
+        store: `"lazy"` or `"eager"`: merge slices when windows close, or keep trees over them.
+        partials: How periodic windows cut slices: Cutty's way unless given.
 
     >>> import slicewise as sw
     >>> table = {"t": [1, 4, 12, 13], "x": [3, 1, 4, 2]}
@@ -181,7 +219,7 @@ def windowed(
 
 @taking_names
 def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
-    """The current answer of rows that a stream emitted: a table of the same kind.
+    """Returns the current answer: of the rows that a stream emitted, those that still hold.
 
     Of each window instance (the keys, `window`, `start` and `end`) the last revision stays, unless
     it is a retraction; the columns `revision`, `retracted` and `late` go, and so do the dropped
@@ -189,6 +227,10 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
     of `emit="final"` have no revisions, so they stay as they are.
 
     The keys are the columns before `window`; `by` names them if they are elsewhere.
+
+    Args:
+        data: Emitted rows: a table of any kind, or a DataFrame of Spark.
+        by: The key columns, if they are not those before `window`.
 
     >>> import slicewise as sw
     >>> op = sw.Operator(windows=[sw.session(5)], aggs=[sw.agg.sum("x")], time="t", lateness=100)
@@ -217,7 +259,12 @@ def fold(data: Data, by: str | Sequence[str] | None = None) -> Data:
 
 @taking_names_of(windowed)
 def windowed_by(**query: Any) -> Transform:
-    """A function that answers `sw.windowed` with these arguments, as `df.transform` takes it.
+    """Returns a function that applies `sw.windowed` with these arguments, for `df.transform`.
+
+    Args:
+        **query: The arguments of `sw.windowed` but for `data`: `by`, `time`, `windows`, `aggs`,
+            `order`, `watermark`, `lateness`, `emit`, `buckets`, `keep_late`, `max_ahead`,
+            `metrics`, `unit`, `merger`, `store` and `partials`.
 
     >>> import slicewise as sw
     >>> totals = sw.windowed_by(time="t", windows=sw.tumbling(10), aggs=sw.agg.sum("x"))
@@ -233,7 +280,11 @@ def windowed_by(**query: Any) -> Transform:
 
 @taking_names_of(rolling)
 def rolling_by(**query: Any) -> Transform:
-    """A function that answers `sw.rolling` with these arguments, as `df.transform` takes it.
+    """Returns a function that applies `sw.rolling` with these arguments, for `df.transform`.
+
+    Args:
+        **query: The arguments of `sw.rolling` but for `data`: `by`, `time`, `over`, `aggs`,
+            `order`, `watermark`, `buckets`, `keep_late`, `max_ahead`, `metrics` and `unit`.
 
     >>> import slicewise as sw
     >>> features = sw.rolling_by(time="t", over=[5, 10], aggs=sw.agg.max("x"))
@@ -274,6 +325,30 @@ def explain(
     It takes their arguments, so that a query can be explained as it stands. For a Spark DataFrame
     it says what runs where: what Spark computes, what crosses to Python, and which aggregates are
     compiled. No job is started.
+
+    Args:
+        data: A DataFrame of Spark, batch or streaming.
+        by: The key column, or several; without it all rows have one key.
+        time: The column with the times of events.
+        windows: The windows of `sw.windowed`; leave them out to explain `sw.rolling`.
+        over: The spans of `sw.rolling`; leave them out to explain `sw.windowed`.
+        aggs: An aggregate of `sw.agg` or of one's own, or several.
+        order: A column, or several, that orders events of equal time.
+        watermark: On a stream, how far behind the newest event others may still come.
+        lateness: How long after they close windows still take events.
+        emit: `"on_close"` (default), `"final"` or `"on_update"`: when results are emitted.
+        buckets: On a stream, into how many groups keys are dealt.
+        keep_late: On a stream, hands out dropped events in a column `late`.
+        max_ahead: On a stream, how far ahead of the clock an event may be.
+        metrics: On a stream, the name under which it reports; `"slicewise"` unless given.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
+        merger: The name of a merger in `sw.mergers.CATALOGUE`; `None` lets the planner choose.
+        store: `"lazy"` or `"eager"`: merge slices when windows close, or keep trees over them.
+        partials: How periodic windows cut slices: Cutty's way unless given.
+
+    >>> import slicewise as sw
+    >>> query = {"time": "t", "windows": sw.tumbling("1h"), "aggs": sw.agg.max("price")}
+    >>> print(sw.explain(trades, **query))  # doctest: +SKIP
     """
     if (windows is None) == (over is None):
         raise WindowError(

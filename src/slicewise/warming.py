@@ -55,6 +55,14 @@ def warm(
     lengths of the windows. `over` are the spans of `sw.rolling`: one of time and one of rows stand
     for all, which is what they are when nothing is given.
 
+    Args:
+        windows: A window such as `sw.tumbling("10m")`, or several with different names.
+        aggs: An aggregate of `sw.agg` or of one's own, or several.
+        types: The types of columns by name, as text or as Arrow types.
+        by: The key column, or several; without it all rows have one key.
+        time: The column with the times of events.
+        over: The spans of `sw.rolling`.
+
     >>> import slicewise as sw
     >>> made = sw.warm(windows=sw.tumbling("1m"), aggs=sw.agg.max("x"), types={"x": "int64"})
     >>> made.functions >= 0 and made.seconds > 0

@@ -157,7 +157,7 @@ def is_by_time(blob: bytes) -> bool:
 
 
 def test_a_snapshot_changes_nothing_and_gives_the_store_by_time_back() -> None:
-    first, second = in_rounds(2, 700)
+    first, second = in_rounds(2, 1200)
     op = sw.Operator(**MANY)
     op.process(first)
     op.advance(300)
@@ -174,7 +174,7 @@ def test_a_snapshot_changes_nothing_and_gives_the_store_by_time_back() -> None:
 
 
 def test_a_stream_keeps_the_store_by_time_from_one_micro_batch_to_the_next() -> None:
-    batches = in_rounds(6, 700)
+    batches = in_rounds(6, 1200)
     plain = sw.Operator(**MANY)
     op = sw.Operator(**MANY)
     with paths_taken() as taken:
@@ -189,7 +189,7 @@ def test_a_stream_keeps_the_store_by_time_from_one_micro_batch_to_the_next() -> 
 
 @pytest.mark.parametrize("change", ["a window more", "a window less", "an aggregate more"])
 def test_slices_by_time_go_on_with_other_definitions(change: str) -> None:
-    first, second = in_rounds(2, 700)
+    first, second = in_rounds(2, 1200)
     made = dict(MANY)
     if change == "a window more":
         made["windows"] = [*MANY["windows"], sw.tumbling(600)]
@@ -207,7 +207,7 @@ def test_slices_by_time_go_on_with_other_definitions(change: str) -> None:
             results.append(answers(resume(sw.Operator(**made), op.snapshot(), TYPES), [second]))
     by_time_, by_key = results
     assert by_time_.equals(by_key)
-    assert len(by_key) > 700
+    assert len(by_key) > 1200
 
 
 def test_events_before_a_snapshot_count_towards_a_change_of_the_store() -> None:

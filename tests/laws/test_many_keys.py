@@ -13,6 +13,7 @@ import pytest
 
 import slicewise as sw
 from slicewise.testing import Oracle, assert_same_rows, paths_taken
+from slicewise.tuning import tuned
 from slicewise.windows import Window
 from tests.support.operators import without_retracted_values
 
@@ -68,7 +69,7 @@ def follow(given: list[dict[str, Any]], **made: Any) -> tuple[sw.Operator, Oracl
 @pytest.mark.parametrize("emit", ["on_close", "final"])
 def test_many_keys_by_time_give_what_the_definitions_say(emit: Any) -> None:
     given = batches(300, 4500, 2)
-    with paths_taken() as taken:
+    with tuned(keys_by_time=256), paths_taken() as taken:
         op, _ = follow(given, windows=FREE, aggs=SUMS, by="k", emit=emit)
     assert (taken["bands"], taken["bands closed"]) == (2, 3)
     assert op.stats.late_partly > 0

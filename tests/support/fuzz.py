@@ -22,6 +22,7 @@ from typing import Any
 
 import slicewise as sw
 from slicewise.errors import SlicewiseError, SnapshotError
+from slicewise.tuning import tuned
 from tests.support.parts import SIZES, put_together, sealed, taken_apart
 from tests.support.snapshots import Case, cases
 
@@ -195,7 +196,8 @@ if __name__ == "__main__":
         # By its name, because classes are found again by the module that they are in.
         from tests.support import fuzz
 
-        fuzz.work(int(given[1]), int(given[2]), *given[3:])
+        with tuned(kernels="compiled"):  # only compiled code leaves its arrays
+            fuzz.work(int(given[1]), int(given[2]), *given[3:])
     else:
         for failure in failures(int(given[0]), int(given[1]), *given[2:]):
             print(failure, flush=True)

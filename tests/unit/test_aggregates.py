@@ -125,7 +125,7 @@ def test_output_names_follow_the_column_and_the_alias() -> None:
     assert agg.argmin("price", "shop").output == "price_argmin"
     assert agg.sum("x").alias("total").output == "total"
     assert agg.sum("x").output == "x_sum"
-    assert repr(agg.quantile("x", 0.9).alias("p90")) == "quantile('x', q=0.9).alias('p90')"
+    assert repr(agg.quantile("x", 0.9).alias("p90")) == "sw.agg.quantile('x', q=0.9).alias('p90')"
 
 
 # Nulls, NaN and nothing at all.
@@ -656,7 +656,7 @@ def cells(a: sw.Aggregate) -> list[str]:
         else shown(a.fold(strange if a.arity > 1 else [x for x, _ in strange]))
     )
     return [
-        f"`{a!r}`",
+        f"`{repr(a).removeprefix('sw.agg.')}`",
         a.kind,
         "yes" if a.commutative else "no",
         "yes" if a.invertible else "no",

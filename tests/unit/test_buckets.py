@@ -30,6 +30,8 @@ from slicewise.spark.stream.packing import (
 )
 from slicewise.spark.stream.rolling import KeepTrailing
 from slicewise.spark.stream.windowed import KeepWindows
+from slicewise.testing import paths_taken
+from tests.support.bands import by_time
 from tests.support.buckets import EVENT, MADE, State, feed
 
 
@@ -197,3 +199,24 @@ def test_rule_05_an_event_that_some_windows_missed_counts_and_is_handed_out_with
     ]
     (result,) = kept.advance(100)
     assert result.column("p").to_pylist() == [1.0, 3.0]
+
+
+def test_a_stream_keeps_many_keys_by_time_through_its_micro_batches() -> None:
+    #   5000 events of 400 keys in each of five micro-batches, each in an interval of its own
+    aggs = [sw.agg.sum("x").alias("p"), sw.agg.count().alias("c")]
+    query = Query.of([sw.tumbling(10)], aggs, "t", ("k",), {f.name: f.type for f in EVENT})
+    keep = KeepBuckets(
+        KeepWindows(query, MADE, 0, "on_close"),
+        {"by": ["k"], "format": 1},
+        EVENT,
+        delay=0,
+        keep_late=False,
+    )
+    state, found = State(), []
+    with by_time(), paths_taken() as taken:
+        for turn in range(5):
+            rows = [(f"{k % 400}", 10 * turn + k // 500, 1.0) for k in range(5000)]
+            found += feed(keep, state, rows)[RESULTS]
+    assert (taken["bands"], taken["bands closed"]) == (5, 4)
+    assert len(found) == 4 * 400
+    assert sum(row["c"] for row in found) == 4 * 5000

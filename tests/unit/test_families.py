@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,23 @@ def questions(source: str) -> Iterator[int]:
             yield getattr(node, "lineno", 0)
 
 
+def fields_of_kinds() -> set[str]:
+    """The fields that some windows have and others do not."""
+    classes = [cls for cls in vars(slicewise.windows).values() if isinstance(cls, type)]
+    found: list[set[str]] = [{f.name for f in fields(c)} for c in classes if is_dataclass(c)]
+    return set[str]().union(*found) - found[0].intersection(*found)
+
+
+def probes(source: str) -> Iterator[int]:
+    """The lines at which a window is asked for a field that it may not have."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(
+                func=ast.Name(id="getattr" | "hasattr"), args=[_, ast.Constant(value=str(name)), *_]
+            ) if name in fields_of_kinds():
+                yield node.lineno
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -71,9 +89,12 @@ def test_a_question_for_a_trait_is_none_for_the_kind(source: str) -> None:
 
 def test_no_other_module_asks_for_the_kind_of_a_window() -> None:
     assert {"Periodic", "Session", "UserWindow"} <= kinds()
+    assert {"length", "every", "axis", "gap"} <= fields_of_kinds()
+    assert list(probes('getattr(window, "every", window.length)'))
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        place = path.relative_to(PACKAGE).as_posix()
+        place, source = path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")
         if not place.startswith(MAY_ASK):
-            found += [f"{place}:{line}" for line in questions(path.read_text(encoding="utf-8"))]
+            lines = [*questions(source), *probes(source)]
+            found += [f"{place}:{line}" for line in lines]
     assert found == []

@@ -172,6 +172,30 @@ def test_a_sound_layer_passes(module: str, source: str) -> None:
     assert violations(source, module, is_package=module == "slicewise") == []
 
 
+def test_nothing_is_passed_by_context_variables() -> None:
+    """What a call goes by, such as the policy for errors, is said to it."""
+    found = [module for module, path in modules() if "contextvars" in path.read_text("utf-8")]
+    assert found == []
+
+
+def test_tests_set_thresholds_and_patch_no_constants() -> None:
+    folder = Path(__file__).parents[1]
+    found = [
+        f"{path.relative_to(folder)}:{node.lineno}"
+        for path in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("monkeypatch.setattr", "mock.patch", "mock.patch.object")
+        and any(
+            isinstance(given, ast.Constant)
+            and isinstance(given.value, str)
+            and given.value.rpartition(".")[2].isupper()
+            for given in node.args[:2]
+        )
+    ]
+    assert found == []
+
+
 def test_tests_import_helpers_and_not_each_other() -> None:
     folder = Path(__file__).parents[1]
     found = [

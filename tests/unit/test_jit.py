@@ -95,7 +95,9 @@ class {name}(sw.Aggregate):
 
 data = {{"t": np.arange(4), "x": np.arange(4.0)}}
 import pyarrow as pa
-found = sw.rolling(pa.table(data), time="t", over=sw.rows(2), aggs={name}("x"))
+from slicewise.tuning import tuned
+with tuned(kernels="compiled"):
+    found = sw.rolling(pa.table(data), time="t", over=sw.rows(2), aggs={name}("x"))
 print(found.column(2).to_pylist())
 """
 
@@ -136,8 +138,10 @@ def work():
     found.append([(result.key, *result.values.values()) for result in op.advance(10)])
 
 threads = [threading.Thread(target=work) for _ in range(6)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
+from slicewise.tuning import tuned
+with tuned(kernels="compiled"):
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
 assert found == [[("a", 1.5), ("b", 5.0)]] * 6, found
 """
 

@@ -78,7 +78,7 @@ def test_equal_keys_have_one_code_and_different_ones_have_two(
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=60), min_size=1, max_size=4))
 def test_texts_whose_marks_are_equal_are_told_apart(batches: list[list[Any]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TextTable, "spread", 3 << 20)  # four marks for all texts
+        patch.setattr(TextTable, "spread", 3 << 40)  # four marks for all texts
         coded(Keys(["k"]), [pa.array(batch, pa.string()) for batch in batches])
 
 
@@ -91,7 +91,7 @@ def test_a_table_grows_with_its_keys(kind: pa.DataType) -> None:
 
 
 def test_numbers_that_lie_close_together_may_come_apart() -> None:
-    # The range grows to both sides, then the numbers are too far apart to be counted.
+    # The range grows to both sides, up to the least and the greatest number.
     near, below, above = range(100, 180), range(-900, 110), [None, *range(170, 4000)]
     far = [-(2**63), 2**63 - 1, 120, 55, None]
     coded(Keys(["k"]), [pa.array(some, pa.int64()) for some in (near, below, above, far, near)])
@@ -102,7 +102,7 @@ def test_texts_of_any_length_are_taken_whole() -> None:
     coded(Keys(["k"]), [pa.array(texts), pa.array(texts[::-1])])
 
 
-@pytest.mark.parametrize("spread", [-1, 3 << 20])
+@pytest.mark.parametrize("spread", [-1, 3 << 40])
 def test_texts_that_differ_in_one_byte_are_different(
     monkeypatch: pytest.MonkeyPatch, spread: int
 ) -> None:

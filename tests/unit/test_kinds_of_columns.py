@@ -245,7 +245,7 @@ class Slow(Fickle):
 @pytest.mark.parametrize("kind", [Fickle, Slow])
 def test_results_of_several_types_are_an_error_that_names_the_aggregate(kind: Any) -> None:
     table = pa.table({"t": np.arange(600), "x": np.ones(600, np.int64)})
-    said = rf"`lower` of the aggregate {kind.name}\('x'\) must return values of one type"
+    said = rf"`lower` of the aggregate {kind.__name__}\('x'\) must return values of one type"
     some = table.slice(0, 6)
     for aggs in (kind("x"), [sw.agg.sum("x"), kind("x")]):
         with pytest.raises(AggregateError, match=said):

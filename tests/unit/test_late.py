@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.testing import Oracle, assert_same_rows
+from slicewise.testing import Oracle, assert_same_rows, paths_taken
+from slicewise.tuning import tuned
 
 
 def operator(*windows: Any, **more: Any) -> sw.Operator:
@@ -122,7 +123,7 @@ def test_windows_share_slices_until_a_late_event_comes_to_them() -> None:
     assert len(op.parts.slices.groups) == 1
     op.process({"t": [2], "x": [8]})
     assert op.plan.combined is False
-    assert "has slices of its own" in op.explain()
+    assert "has its own slices" in op.explain()
     assert shown(op.advance(math.inf)) == [
         ("tumbling_50", 0, 50, 11),
         ("session_5", 20, 25, 2),
@@ -152,7 +153,9 @@ def test_rule_05_many_keys_by_time_with_snapshots_in_between(emit: Any) -> None:
     for number in range(3):
         times = 100 * number + random.integers(-80, 100, 4200)
         batch = {"t": times, "k": random.integers(0, 300, 4200), "x": random.integers(0, 9, 4200)}
-        op.process(batch)
+        with tuned(keys_by_time=256), paths_taken() as taken:
+            op.process(batch)
+        assert taken["bands"]
         oracle.process(batch)
         if number == 1:
             op = sw.Operator.restore(op.snapshot())

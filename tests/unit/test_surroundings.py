@@ -67,9 +67,11 @@ MODULES = {
             module, function = config, staticmethod(jitted)
             def lift(self, x): return self.function(x) + self.module.FACTOR
         import pyarrow as pa
+        from slicewise.tuning import tuned
         for kind in (Attribute, Nested, Jitted, Reading, Plain, Default, Member):
             agg = kind("x")
-            (compiled,) = sw.slide([2.0], agg, 1)
+            with tuned(kernels="compiled"):  # a single value would be left to Python
+                (compiled,) = sw.slide([2.0], agg, 1)
             print(kind.__name__, agg.how(pa.float64()), compiled, agg.fold([2.0]))
         """,
 }

@@ -426,7 +426,7 @@ def test_an_error_names_its_aggregate() -> None:
 
     with pytest.raises(ValueError, match="never") as caught:
         run_bound(Strict("s"), [pa.array(["a"])])
-    assert caught.value.__notes__ == ["raised by `combine` of the aggregate strict('s')"]
+    assert caught.value.__notes__ == ["raised by `combine` of the aggregate Strict('s')"]
 
 
 def test_a_missing_method_is_named() -> None:

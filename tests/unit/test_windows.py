@@ -169,7 +169,7 @@ def test_a_window_says_which_columns_decide_its_instances() -> None:
         (lambda: sw.tumbling(0), SpanError, "longer than nothing; given: 0"),
         (lambda: sw.tumbling(-5), SpanError, "longer than nothing; given: -5"),
         (lambda: sw.tumbling(True), SpanError, "whole number; given: True"),
-        (lambda: sw.tumbling(float("nan")), SpanError, "whole number; given: nan"),
+        (lambda: sw.tumbling(float("nan")), SpanError, "whole number; given: nan"),  # type: ignore[arg-type]
         (lambda: sw.units(float("nan"), on="km"), SpanError, "whole number; given: nan"),
         (lambda: sw.units(-0.5, on="km"), SpanError, "longer than nothing; given: units"),
         (lambda: sw.tumbling("0s"), SpanError, "longer than nothing"),

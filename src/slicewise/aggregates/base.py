@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from slicewise.errors import AggregateError
-from slicewise.names import column_name, snake_case
+from slicewise.names import column_name, snake_case, written
 from slicewise.suggestions import check_names
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Aggregate:
         return inputs
 
     def skips(self, values: Sequence[Any]) -> bool:
-        """Return whether an event with these values leaves no trace: SQL's rule for nulls."""
+        """Return whether an event with these values is skipped, which is SQL's rule for nulls."""
         return any(value is None for value in self.needed(values))
 
     def fold(self, events: Any) -> Any:
@@ -187,10 +187,11 @@ class Aggregate:
         return hash((type(self), self.columns, self._alias))
 
     def __repr__(self) -> str:
-        values = [repr(c) for c in self.columns]
-        values += [f"{k}={v!r}" for k, v in self.__dict__.items() if k not in ("columns", "_alias")]
-        alias = f".alias({self._alias!r})" if self._alias is not None else ""
-        return f"{self.name}({', '.join(values)}){alias}"
+        known = self.__signature__.parameters
+        options = {k: v for k, v in vars(self).items() if k in known}
+        built_in = type(self).__module__.startswith(f"{__package__}.")
+        made = f"sw.agg.{self.name}" if built_in else type(self).__name__
+        return written(made, self.columns, options, self._alias)
 
     # How it runs.
 

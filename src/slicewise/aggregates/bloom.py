@@ -25,6 +25,11 @@ class Bloom(Aggregate):
     It never misses one that was; with up to `capacity` different values it is wrong about others
     with probability `error`. Bytes from the same two settings can be compared and stored.
 
+    Args:
+        column: The name of the column, of any type.
+        capacity: How many different values to expect.
+        error: How many of all other values may seem to be there.
+
     >>> import slicewise as sw
     >>> bits = sw.agg.bloom("user").fold(["ann", "bob", None])
     >>> sw.agg.bloom.contains(bits, "bob"), sw.agg.bloom.contains(bits, "eve")

@@ -78,6 +78,10 @@ class OfMultiset(Aggregate):
 class Quantile(OfMultiset):
     """The exact `q`-quantile of a column, interpolated linearly; null when there is no value.
 
+    Args:
+        column: The name of a column of numbers.
+        q: The place of the quantile, from 0 to 1: 0.95 for the 95th percentile.
+
     >>> import slicewise as sw
     >>> sw.agg.quantile("x", 0.25).fold([4, 1, 3, 2, 5])
     2.0
@@ -118,6 +122,9 @@ class Quantile(OfMultiset):
 class Median(Quantile):
     """The exact median of a column; null when there is no value.
 
+    Args:
+        column: The name of a column of numbers.
+
     >>> import slicewise as sw
     >>> sw.agg.median("x").fold([1, 2, 10, None])
     2.0
@@ -131,6 +138,9 @@ class Median(Quantile):
 
 class Mode(OfMultiset):
     """The most frequent value of a column, the least of them on a tie; null when there is none.
+
+    Args:
+        column: The name of the column, of values that have an order.
 
     >>> import slicewise as sw
     >>> sw.agg.mode("x").fold(["b", "a", "b"])
@@ -146,6 +156,9 @@ class Mode(OfMultiset):
 
 class CountDistinct(OfMultiset):
     """How many different values a column has.
+
+    Args:
+        column: The name of the column, of values that have an order.
 
     >>> import slicewise as sw
     >>> sw.agg.count_distinct("x").fold([3, 1, 3, None])
@@ -165,6 +178,9 @@ class CountDistinct(OfMultiset):
 class CollectDistinct(OfMultiset):
     """The different values of a column in ascending order, as a list.
 
+    Args:
+        column: The name of the column, of values that have an order.
+
     >>> import slicewise as sw
     >>> sw.agg.collect_distinct("x").fold([3, 1, 3, None])
     [1, 3]
@@ -182,6 +198,10 @@ class CollectDistinct(OfMultiset):
 
 class TopK(Aggregate):
     """The `k` greatest values of a column in descending order, as a list; NaN comes first.
+
+    Args:
+        column: The name of the column, of values that have an order.
+        k: How many values, one or more.
 
     >>> import slicewise as sw
     >>> sw.agg.top_k("x", 2).fold([3, 1, 4, None, 1, 5])

@@ -54,6 +54,9 @@ class First(Aggregate):
     It is no lag: in `sw.rolling` over `sw.rows(2)` the first row of a key, and a row after a null,
     get their own value, because the row itself is in its frame.
 
+    Args:
+        column: The name of the column, of any type.
+
     >>> import slicewise as sw
     >>> sw.agg.first("x").fold([None, 3, 1])
     3
@@ -95,6 +98,9 @@ class First(Aggregate):
 class Last(First):
     """The last value of a column in event order; null when there is none.
 
+    Args:
+        column: The name of the column, of any type.
+
     >>> import slicewise as sw
     >>> sw.agg.last("x").fold([3, 1, None])
     1
@@ -110,6 +116,10 @@ class Last(First):
 
 class FirstN(Aggregate):
     """The first `n` values of a column in event order, as a list.
+
+    Args:
+        column: The name of the column, of any type.
+        n: How many values, one or more.
 
     >>> import slicewise as sw
     >>> sw.agg.first_n("x", 2).fold([5, None, 3, 4])
@@ -142,6 +152,10 @@ class FirstN(Aggregate):
 
 class LastN(FirstN):
     """The last `n` values of a column in event order, as a list, oldest first.
+
+    Args:
+        column: The name of the column, of any type.
+        n: How many values, one or more.
 
     >>> import slicewise as sw
     >>> sw.agg.last_n("x", 2).fold([5, 3, None, 4])

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 class Max(Aggregate):
     """The greatest value of a column; null when there is none.
 
+    Args:
+        column: The name of the column, of values that have an order.
+
     >>> import slicewise as sw
     >>> sw.agg.max("x").fold([3, None, 7, 5])
     7
@@ -72,6 +75,9 @@ class Max(Aggregate):
 class Min(Max):
     """The least value of a column; null when there is none.
 
+    Args:
+        column: The name of the column, of values that have an order.
+
     >>> import slicewise as sw
     >>> sw.agg.min("x").fold(["pear", "fig", None])
     'fig'
@@ -92,6 +98,9 @@ class Range(Aggregate):
 
     Of timestamps, dates and durations it is a duration. Integers whose range does not fit 64 bits
     raise `OverflowedError`.
+
+    Args:
+        column: The name of a column of numbers.
 
     >>> import slicewise as sw
     >>> sw.agg.range("x").fold([3, 10, 5])

@@ -10,6 +10,7 @@ from slicewise.aggregates.bound import Bound, Component, Input, Part, States, bo
 from slicewise.codegen.algebra import Algebra
 from slicewise.columns import Column
 from slicewise.errors import AggregateError
+from slicewise.names import written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,8 +57,10 @@ def interpreted(
     methods = ["identity", "lift", "combine", "lower"]
     if aggregate.invertible:
         methods.append("invert")
+    options = {k: v for k, v in vars(aggregate).items() if k not in ("columns", "_alias")}
     algebra = Algebra(
-        name=repr(aggregate),
+        # Snapshots tell states apart by it, so it stays what it was in earlier releases.
+        name=written(aggregate.name, aggregate.columns, options, vars(aggregate).get("_alias")),
         inputs=len(columns),
         functions=tuple((method, Method(aggregate, method)) for method in methods),
         selective=aggregate.selective,

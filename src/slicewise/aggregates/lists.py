@@ -90,6 +90,9 @@ class Rope:
 class Collect(Aggregate):
     """All values of a column in event order, as a list; empty when there is none.
 
+    Args:
+        column: The name of the column, of any type.
+
     >>> import slicewise as sw
     >>> sw.agg.collect("x").fold([3, None, 1])
     [3, 1]
@@ -120,6 +123,10 @@ class Collect(Aggregate):
 
 class Concat(Collect):
     """The strings of a column joined in event order; null when there is none.
+
+    Args:
+        column: The name of a column of texts.
+        sep: The text between two values.
 
     >>> import slicewise as sw
     >>> sw.agg.concat("s", sep="-").fold(["a", None, "b"])

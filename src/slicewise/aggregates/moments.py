@@ -37,6 +37,11 @@ class Moments(Aggregate):
     Good for windows of many values from a smooth distribution; NaN if a value is not finite. The
     estimate always lies between the least and the greatest value.
 
+    Args:
+        column: The name of a column of numbers.
+        k: How many powers are summed.
+        q: The place of the quantile that is estimated, from 0 to 1.
+
     >>> import slicewise as sw
     >>> abs(sw.agg.moments("x", 10).fold(range(1001)) - 500) < 5
     True

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 class Cov(Aggregate):
     """Covariance of two columns; null when there are not more than `ddof` pairs.
 
+    Args:
+        x: The name of a column of numbers.
+        y: The name of another one.
+        ddof: What is taken from the number of values in the divisor: 1 for a sample.
+
     >>> import slicewise as sw
     >>> sw.agg.cov("x", "y").fold([(1, 2), (2, 4), (3, 6)])
     2.0
@@ -74,6 +79,10 @@ class Cov(Aggregate):
 
 class Corr(Cov):
     """Pearson's correlation of two columns; null unless both of them vary.
+
+    Args:
+        x: The name of a column of numbers.
+        y: The name of another one.
 
     >>> import slicewise as sw
     >>> round(sw.agg.corr("x", "y").fold([(1, 2), (2, 4), (3, 6)]), 12)

@@ -38,6 +38,10 @@ class Argmin(Aggregate):
 
     Events whose first column is null are skipped; the answer itself may be null.
 
+    Args:
+        value: The column whose least value is looked for.
+        who: The column whose value in that event is the result.
+
     >>> import slicewise as sw
     >>> sw.agg.argmin("price", "shop").fold([(3, "a"), (1, "b"), (1, "c"), (None, "d")])
     'b'
@@ -106,6 +110,10 @@ def _as_objects(states: States) -> States:
 class Argmax(Argmin):
     """The second column where the first one is greatest; on a tie that of the first event.
 
+    Args:
+        value: The column whose greatest value is looked for.
+        who: The column whose value in that event is the result.
+
     >>> import slicewise as sw
     >>> sw.agg.argmax("price", "shop").fold([(3, "a"), (9, "b"), (9, "c")])
     'b'
@@ -158,6 +166,9 @@ class Greatest(Least):
 
 class MinCount(Aggregate):
     """How many values of a column equal its least one; 0 when there is none.
+
+    Args:
+        column: The name of the column, of values that have an order.
 
     >>> import slicewise as sw
     >>> sw.agg.min_count("x").fold([2, 1, 3, 1])
@@ -213,6 +224,9 @@ class MinCount(Aggregate):
 class MaxCount(MinCount):
     """How many values of a column equal its greatest one; 0 when there is none.
 
+    Args:
+        column: The name of the column, of values that have an order.
+
     >>> import slicewise as sw
     >>> sw.agg.max_count("x").fold([2, 1, 3, 1])
     1
@@ -264,6 +278,9 @@ class M4(Aggregate):
     """Minimum, maximum, first and last of a column as a struct; null when there is no value.
 
     These four draw the pixels of one column of a line chart exactly (doi:10.14778/2732951.2732953).
+
+    Args:
+        column: The name of a column of values that have an order.
 
     >>> import slicewise as sw
     >>> sw.agg.m4("x").fold([3, 9, 1, 5])

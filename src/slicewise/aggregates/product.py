@@ -32,6 +32,9 @@ class Product(Aggregate):
     A product of integers that does not fit 64 bits raises `OverflowedError`. Of decimals it is
     a float.
 
+    Args:
+        column: The name of a column of numbers.
+
     >>> import slicewise as sw
     >>> sw.agg.product("x").fold([2, None, 3])
     6

@@ -44,6 +44,10 @@ class ApproxCountDistinct(Aggregate):
 
     The default of 12 means a standard error of 1.6 %; up to 256 different values it is exact.
 
+    Args:
+        column: The name of the column, of any type.
+        lg_k: The logarithm of the number of registers, from 4 to 21.
+
     >>> import slicewise as sw
     >>> sw.agg.approx_count_distinct("x").fold([3, 1, 3, None])
     2
@@ -109,6 +113,11 @@ class ApproxQuantile(Aggregate):
 
     `k=200` means an error of 1.3 % in rank; up to 256 values it is exact. NaN is greater than
     every other number.
+
+    Args:
+        column: The name of a column of numbers.
+        q: The place of the quantile, from 0 to 1.
+        k: The size of the sketch: larger is more exact.
 
     >>> import slicewise as sw
     >>> sw.agg.approx_quantile("x", 0.5).fold([1, 2, 9])

@@ -32,6 +32,10 @@ class Var(Aggregate):
     `ddof=1` is the sample variance, `ddof=0` the variance of a whole population. With a value
     that is infinite or NaN the variance is NaN.
 
+    Args:
+        column: The name of a column of numbers.
+        ddof: What is taken from the number of values in the divisor: 1 for a sample.
+
     >>> import slicewise as sw
     >>> sw.agg.var("x").fold([1, 2, 3]), sw.agg.var("x", ddof=0).fold([1, 3])
     (1.0, 1.0)
@@ -103,6 +107,10 @@ class Var(Aggregate):
 class Std(Var):
     """Standard deviation of a column; null when there are not more than `ddof` values.
 
+    Args:
+        column: The name of a column of numbers.
+        ddof: What is taken from the number of values in the divisor: 1 for a sample.
+
     >>> import slicewise as sw
     >>> sw.agg.std("x").fold([1e9 + 1, 1e9 + 2, 1e9 + 3])
     1.0
@@ -122,6 +130,9 @@ class Std(Var):
 
 class Skew(Aggregate):
     """Skewness of a column, of the population as in Spark; null unless two values differ.
+
+    Args:
+        column: The name of a column of numbers.
 
     >>> import slicewise as sw
     >>> round(sw.agg.skew("x").fold([1, 1, 4]), 6)

@@ -31,6 +31,9 @@ EXACT = Context(prec=120)
 class Count(Aggregate):
     """How many values of a column are not null; without a column, how many events there are.
 
+    Args:
+        column: The column whose values count; without it, rows do.
+
     >>> import slicewise as sw
     >>> sw.agg.count("x").fold([3, None]), sw.agg.count().fold([3, None])
     (1, 2)
@@ -71,6 +74,9 @@ class Count(Aggregate):
 
 class Sum(Aggregate):
     """Sum of a column, exact for integers; null when there is no value.
+
+    Args:
+        column: The name of a column of numbers.
 
     >>> import slicewise as sw
     >>> sw.agg.sum("x").fold([1, None, 3])
@@ -119,6 +125,9 @@ class Sum(Aggregate):
 class Mean(Sum):
     """Arithmetic mean of a column; null when there is no value.
 
+    Args:
+        column: The name of a column of numbers.
+
     >>> import slicewise as sw
     >>> sw.agg.mean("x").fold([1, 2, 6])
     3.0
@@ -147,6 +156,10 @@ class Mean(Sum):
 
 class WeightedMean(Aggregate):
     """Mean of a column weighted by another; null when the weights sum to 0 or there are none.
+
+    Args:
+        value: The name of the column of values.
+        weight: The name of the column of their weights.
 
     >>> import slicewise as sw
     >>> sw.agg.weighted_mean("price", "volume").fold([(10.0, 1), (20.0, 3)])
@@ -208,6 +221,9 @@ class Geomean(Aggregate):
     """Geometric mean of a column; null when there is no value, 0 with a 0, NaN below 0.
 
     It sums logarithms, so it is right where the product would overflow.
+
+    Args:
+        column: The name of a column of numbers.
 
     >>> import slicewise as sw
     >>> round(sw.agg.geomean("x").fold([1, 10, 100]), 9)

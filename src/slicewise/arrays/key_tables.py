@@ -1,7 +1,8 @@
 """Hash tables from keys to small codes, for keys of one column that compiled code can compare.
 
 The table itself holds nothing but codes, so that it stays in the processor's cache with a million
-keys; what a code stands for is looked up in the array of keys, which is that of the results too.
+keys. A key is found by its mark, a number of 64 bits. Whole numbers and times are as different as
+their marks, so marks are all that is kept of them; texts (`text_table`) are compared afterwards.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slicewise import tuning
 from slicewise.arrays.grouping import picked, room
 from slicewise.codegen.kernel import kernel, run
 from slicewise.columns import Column, storage
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 EMPTY = -1
 SMALLEST = 16  # places of a new table
-MIX = -7046029254386353131  # odd, so that numbers times it are as different as they were
+# Odd, so that numbers times it are as different as they were; and what it takes to undo that.
+MIX, UNMIX = -7046029254386353131, -1018231460777725123
+Given = tuple[np.ndarray, ...]  # the marks of keys, and whatever else compiled code reads of them
 
 
 def table_for(kind: pa.DataType) -> KeyTable | None:
@@ -54,6 +56,7 @@ class KeyTable(ABC):
         self.type = kind
         self.size = 0
         self.null = EMPTY  # the code of null, which is a key like any other
+        self.marks = np.zeros(SMALLEST, np.int64)  # of all keys, by their codes
         self.table = np.full(SMALLEST, EMPTY, np.int32)
 
     def codes(self, keys: pa.Array) -> np.ndarray:
@@ -64,30 +67,34 @@ class KeyTable(ABC):
             if self.null < 0:
                 # It takes its place before the others of this batch.
                 self.null = self.size
+                self.marks = with_room(self.marks, self.size, 1)
                 self._put_null()
                 self.size += 1
-        codes = np.empty(len(keys), np.int64)
         given = self._given(keys)
+        self.marks = with_room(self.marks, self.size, len(keys))
+        codes, rows = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
         done = 0
         while True:
-            done, self.size = self._code(given, valid, done, codes)
+            known = (self.table, self.marks, codes, rows)
+            stop, size = run(code_marks)(given[0], valid, self.null, *known, done, self.size)
+            done = self._keep(given, rows[: size - self.size], codes, done, stop)
             if done == len(keys):
                 return codes
-            self._clear(4 * len(self.table))
-            self._insert()
+            self._insert(2 * len(self.table))
 
     def load(self, keys: pa.Array) -> None:
         """Take over distinct keys, each with its place as its code."""
-        self._take_over(keys)
+        self._take_over(self._given(keys))
         self.size = len(keys)
         if keys.null_count:
             self.null = int(np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))[0])
-        self._clear(1 << (2 * self.size + SMALLEST).bit_length())
-        self._insert()
+        self._insert(1 << (2 * self.size + SMALLEST).bit_length())
 
-    def _clear(self, places: int) -> None:
+    def _insert(self, places: int) -> None:
+        """Put all keys into a new table."""
         self.table = room(places, np.int32)
         self.table.fill(EMPTY)
+        run(insert)(self.marks[: self.size], self.null, self.table)
 
     @abstractmethod
     def take(self, codes: np.ndarray) -> pa.Array:
@@ -98,108 +105,48 @@ class KeyTable(ABC):
         """All keys in the order of their codes."""
 
     @abstractmethod
-    def _given(self, keys: pa.Array) -> Any:
-        """Return the arrays that compiled code reads, with room for as many new keys."""
+    def _given(self, keys: pa.Array) -> Given:
+        """Return the marks of keys, and whatever else compiled code reads."""
 
     @abstractmethod
-    def _take_over(self, keys: pa.Array) -> None:
+    def _keep(self, given: Given, rows: np.ndarray, codes: np.ndarray, done: int, stop: int) -> int:
+        """Keep the keys of these rows, which have the next codes.
+
+        Returns up to which key codes are right, having looked at those from `done` to `stop`.
+        """
+
+    @abstractmethod
+    def _take_over(self, given: Given) -> None:
         """Make these the known keys."""
 
-    @abstractmethod
     def _put_null(self) -> None:
-        """Write something in the place of null."""
-
-    @abstractmethod
-    def _code(
-        self, given: Any, valid: np.ndarray | None, done: int, codes: np.ndarray
-    ) -> tuple[int, int]:
-        """Find codes from key `done` on; where it stopped, and how many keys there are."""
-
-    @abstractmethod
-    def _insert(self) -> None:
-        """Put all keys into a table that is empty."""
+        """Write something in the place of null, which has room for a mark."""
+        self.marks[self.size] = 0
 
 
 class WholeTable(KeyTable):
-    """Whole numbers and times.
+    """Whole numbers and times: a mark is the number times `MIX`."""
 
-    As long as they lie close together, such as numbers that count something, the code of a number
-    is found at its distance from `low` in `places`; from then on in the hash table.
-    """
+    def _given(self, keys: pa.Array) -> Given:
+        return (Column.from_arrow(keys).values.astype(np.int64, copy=False) * MIX,)
 
-    def __init__(self, kind: pa.DataType) -> None:
-        super().__init__(kind)
-        self.known = np.zeros(SMALLEST, np.int64)
-        self.low = 0
-        self.places: np.ndarray | None = np.zeros(0, np.int32)
+    def _keep(self, given: Given, rows: np.ndarray, codes: np.ndarray, done: int, stop: int) -> int:
+        self.size += len(rows)
+        return stop
 
-    def _take_over(self, keys: pa.Array) -> None:
-        self.known = Column.from_arrow(keys).values.astype(np.int64)
-        self.places = np.zeros(0, np.int32)
-        valid = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
-        if len(valid):
-            self._reach(int(self.known[valid].min()), int(self.known[valid].max()))
-        if self.places is not None:
-            self.places[self.known[valid] - self.low] = valid
-
-    def _given(self, keys: pa.Array) -> np.ndarray:
-        self.known = with_room(self.known, self.size, len(keys))
-        values: np.ndarray = Column.from_arrow(keys).values.astype(np.int64, copy=False)
-        if self.places is not None and len(values):
-            self._reach(int(values.min()), int(values.max()))
-        return values
-
-    def _reach(self, low: int, high: int) -> None:
-        """Make room for numbers from `low` to `high`, or turn to hashing."""
-        assert self.places is not None
-        if len(self.places):
-            last = self.low + len(self.places) - 1
-            if self.low <= low and high <= last:
-                return
-            low, high = min(low, self.low), max(high, last)
-        most = tuning.active().places_per_key * len(self.known)
-        if high - low >= most:
-            self.places = None
-            self._clear(1 << (2 * self.size + SMALLEST).bit_length())
-            self._insert()
-            return
-        wider = room(min(2 * (high - low + 1), most), np.int32)
-        wider.fill(EMPTY)
-        begin = self.low - low
-        wider[begin : begin + len(self.places)] = self.places
-        self.low, self.places = low, wider
-
-    def _put_null(self) -> None:
-        self.known = with_room(self.known, self.size, 1)
-        self.known[self.size] = 0
-
-    def _code(
-        self, given: Any, valid: np.ndarray | None, done: int, codes: np.ndarray
-    ) -> tuple[int, int]:
-        found: tuple[int, int]
-        if self.places is not None:
-            where = (self.places, self.low)
-            size = run(code_places)(given, valid, self.null, *where, self.known, codes, self.size)
-            return len(codes), int(size)
-        found = run(code_whole)(
-            given, valid, self.null, self.table, self.known, codes, done, self.size
-        )
-        return found
-
-    def _insert(self) -> None:
-        run(insert)(self.known[: self.size] * MIX, self.null, self.table)
+    def _take_over(self, given: Given) -> None:
+        (self.marks,) = given
 
     def take(self, codes: np.ndarray) -> pa.Array:
-        return self._column(picked(self.known, codes), codes)
+        return self._column(picked(self.marks, codes), codes)
 
     def array(self) -> pa.Array:
-        return self._column(self.known[: self.size].copy(), np.arange(self.size))
+        return self._column(self.marks[: self.size], np.arange(self.size))
 
-    def _column(self, values: np.ndarray, codes: np.ndarray) -> pa.Array:
+    def _column(self, marks: np.ndarray, codes: np.ndarray) -> pa.Array:
         valid = None if self.null < 0 else codes != self.null
-        kind = storage(self.type)
-        narrow = values if kind.itemsize == 8 else values.astype(kind)
-        return Column(narrow, valid, self.type).to_arrow()
+        values = (marks * UNMIX).astype(storage(self.type), copy=False)
+        return Column(values, valid, self.type).to_arrow()
 
 
 def with_room(array: np.ndarray, used: int, more: int) -> np.ndarray:
@@ -212,46 +159,27 @@ def with_room(array: np.ndarray, used: int, more: int) -> np.ndarray:
 
 
 @kernel
-def code_places(
-    values: Any, valid: Any, null: int, places: Any, low: int, known: Any, codes: Any, size: int
-) -> int:
-    """Codes of whole numbers by their distance from `low`; how many keys there are then."""
-    for i in range(values.shape[0]):
-        if valid is not None and not valid[i]:
-            codes[i] = null
-            continue
-        place = np.uint64(values[i] - low)
-        code = places[place]
-        if code < 0:
-            code = size
-            places[place] = code
-            known[code] = values[i]
-            size += 1
-        codes[i] = code
-    return size
-
-
-@kernel
-def code_whole(
-    values: Any,
+def code_marks(
+    marks: Any,
     valid: Any,
     null: int,
     table: Any,
     known: Any,
     codes: Any,
+    rows: Any,
     done: int,
     size: int,
 ) -> Any:
-    """Codes of whole numbers; stops when the table is half full."""
-    mask = table.shape[0] - 1
-    for i in range(done, values.shape[0]):
+    """Codes of keys by their marks, and the `rows` of new ones; stops at a half full table."""
+    mask, before = table.shape[0] - 1, size
+    for i in range(done, marks.shape[0]):
         if valid is not None and not valid[i]:
             codes[i] = null
             continue
-        value = values[i]
-        place = np.uint64(((value * MIX) >> 20) & mask)
+        mark = marks[i]
+        place = np.uint64((mark >> 40) & mask)
         code = table[place]
-        while code >= 0 and known[np.uint64(code)] != value:
+        while code >= 0 and known[np.uint64(code)] != mark:
             place = (place + np.uint64(1)) & np.uint64(mask)
             code = table[place]
         if code < 0:
@@ -259,10 +187,11 @@ def code_whole(
                 return i, size
             code = size
             table[place] = code
-            known[code] = value
+            known[code] = mark
+            rows[size - before] = i
             size += 1
         codes[i] = code
-    return values.shape[0], size
+    return marks.shape[0], size
 
 
 @kernel
@@ -271,7 +200,7 @@ def insert(marks: Any, null: int, table: Any) -> None:
     mask = table.shape[0] - 1
     for code in range(marks.shape[0]):
         if code != null:
-            place = (marks[code] >> 20) & mask
+            place = (marks[code] >> 40) & mask
             while table[place] >= 0:
                 place = (place + 1) & mask
             table[place] = code

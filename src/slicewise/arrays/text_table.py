@@ -8,20 +8,17 @@ import numpy as np
 
 from slicewise import tuning
 from slicewise.arrays.grouping import room
-from slicewise.arrays.key_tables import EMPTY, SMALLEST, KeyTable, insert, with_room
+from slicewise.arrays.key_tables import EMPTY, SMALLEST, Given, KeyTable, with_room
 from slicewise.codegen.kernel import kernel, run
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TILE = 256  # texts that are compared together
-IN_CACHE = 1 << 14  # so many texts are near enough to the processor without further ado
-
 
 class TextTable(KeyTable):
     """Texts and bytes: one after the other in `data`, the one of code k from `ends[k]` on.
 
-    A text is found by its mark, a hash of 64 bits, and compared afterwards.
+    Its mark is a hash, and texts that have one mark are told apart afterwards.
     """
 
     spread = -1  # the bits of marks that are used
@@ -30,10 +27,9 @@ class TextTable(KeyTable):
         super().__init__(kind)
         self.data = np.zeros(SMALLEST, np.uint8)
         self.ends = np.zeros(SMALLEST, offsets)
-        self.hashes = np.zeros(SMALLEST, np.int64)
         self.longest = 0
 
-    def _given(self, keys: pa.Array) -> tuple[np.ndarray, ...]:
+    def _given(self, keys: pa.Array) -> Given:
         import pyarrow as pa
 
         _, offsets, data = keys.buffers()
@@ -47,24 +43,21 @@ class TextTable(KeyTable):
                 f"Cast the column to `large_{self.type}` before it is given."
             )
         self.data = with_room(self.data, used, more + 1)  # an empty text is somewhere too
-        self._make_room(len(keys))
+        self.ends = with_room(self.ends, self.size + 1, len(keys))
         given = np.frombuffer(data or b"", np.uint8)
         marks = np.empty(len(keys), np.int64)
         run(mark_texts)(ends, given, self.spread, marks)
         return marks, ends, given
 
-    def _take_over(self, keys: pa.Array) -> None:
-        self.hashes, ends, data = self._given(keys)
+    def _take_over(self, given: Given) -> None:
+        self.marks, ends, data = given
         self.ends = ends - ends[0]
         self.data = np.append(data[ends[0] : ends[-1]], np.uint8(0))
         self.longest = int(np.diff(ends).max())
 
-    def _make_room(self, more: int) -> None:
-        self.ends = with_room(self.ends, self.size + 1, more)
-        self.hashes = with_room(self.hashes, self.size, more)
-
     def _put_null(self) -> None:
-        self._make_room(1)
+        super()._put_null()
+        self.ends = with_room(self.ends, self.size + 1, 1)
         self.ends[self.size + 1] = self.ends[self.size]
 
     def codes(self, keys: pa.Array) -> np.ndarray:
@@ -76,19 +69,15 @@ class TextTable(KeyTable):
             self.longest = max(self.longest, longest)
         return codes
 
-    def _code(
-        self, given: Any, valid: np.ndarray | None, done: int, codes: np.ndarray
-    ) -> tuple[int, int]:
-        known = (self.hashes, self.ends, self.data)
-        more = (self.table, known, codes)
-        stop, self.size, _ = run(code_marks)(given, valid, self.null, *more, done, self.size)
+    def _keep(self, given: Given, rows: np.ndarray, codes: np.ndarray, done: int, stop: int) -> int:
+        marks, texts, known = given[0], given[1:], (self.ends, self.data)
+        run(put_texts)(rows, texts, known, self.size)
+        self.size += len(rows)
         # Each step is a loop of its own, in which the processor waits for many keys at once.
-        if run(unlike)(*given[1:], *known[1:], codes, done, stop, self.null)[0]:
-            stop, self.size = run(code_again)(given, *more, done, stop, self.size)
-        return stop, self.size
-
-    def _insert(self) -> None:
-        run(insert)(self.hashes[: self.size], self.null, self.table)
+        if run(unlike)(texts, known, codes, done, stop, self.null):
+            more = (self.table, (self.marks, known), codes)
+            stop, self.size = run(code_again)((marks, texts), *more, done, stop, self.size)
+        return stop
 
     def take(self, codes: np.ndarray) -> pa.Array:
         import pyarrow as pa
@@ -170,67 +159,29 @@ def mark_texts(ends: Any, data: Any, spread: int, marks: Any) -> None:
 
 
 @kernel
-def put_text(i: int, marks: Any, ends: Any, data: Any, known: Any, code: int) -> None:
+def put_text(i: int, texts: Any, known: Any, code: int) -> None:
     """Make text `i` the one of a new code."""
-    hashes, known_ends, known_data = known
+    ends, data = texts
+    known_ends, known_data = known
     at = known_ends[code]
     for k in range(ends[i], ends[i + 1]):
         known_data[at] = data[k]
         at += 1
-    hashes[code] = marks[i]
     known_ends[code + 1] = at
 
 
 @kernel
-def code_marks(
-    given: Any,
-    valid: Any,
-    null: int,
-    table: Any,
-    known: Any,
-    codes: Any,
-    done: int,
-    size: int,
-) -> Any:
-    """Codes of texts by their marks alone; stops when the table is half full.
-
-    Where the processor has to wait for the table, it waits for that of some hundred texts at once,
-    in loops that do nothing else; what they find is of no use but to keep them.
-    """
-    marks, ends, data = given
-    hashes = known[0]
-    mask = table.shape[0] - 1
-    touched = 0
-    for begin in range(done, marks.shape[0], TILE):
-        end = min(begin + TILE, marks.shape[0])
-        for i in range(begin, end if table.shape[0] > IN_CACHE else begin):
-            touched += table[np.uint64((marks[i] >> 20) & mask)]
-        for i in range(begin, end if table.shape[0] > IN_CACHE else begin):
-            touched += hashes[np.uint64(max(table[np.uint64((marks[i] >> 20) & mask)], 0))]
-        for i in range(begin, end):
-            if valid is not None and not valid[i]:
-                codes[i] = null
-                continue
-            mark = marks[i]
-            place = np.uint64((mark >> 20) & mask)
-            code = table[place]
-            while code >= 0 and hashes[np.uint64(code)] != mark:
-                place = (place + np.uint64(1)) & np.uint64(mask)
-                code = table[place]
-            if code < 0:
-                if 2 * size >= mask:
-                    return i, size, touched
-                code = size
-                table[place] = code
-                put_text(i, marks, ends, data, known, code)
-                size += 1
-            codes[i] = code
-    return marks.shape[0], size, touched
+def put_texts(rows: Any, texts: Any, known: Any, code: int) -> None:
+    """Make the texts of these rows those of the codes from `code` on."""
+    for k in range(rows.shape[0]):
+        put_text(rows[k], texts, known, code + k)
 
 
 @kernel
-def same_text(i: int, ends: Any, data: Any, known_ends: Any, known_data: Any, code: int) -> Any:
+def same_text(i: int, texts: Any, known: Any, code: int) -> Any:
     """Return whether text `i` is that of a code."""
+    ends, data = texts
+    known_ends, known_data = known
     row, other = np.uint64(i), np.uint64(code)
     one, word = np.uint64(1), np.uint64(8)
     at, first = np.uint64(ends[row]), np.uint64(known_ends[other])
@@ -253,33 +204,14 @@ def same_text(i: int, ends: Any, data: Any, known_ends: Any, known_data: Any, co
 
 
 @kernel
-def unlike(
-    ends: Any,
-    data: Any,
-    known_ends: Any,
-    known_data: Any,
-    codes: Any,
-    done: int,
-    stop: int,
-    null: int,
-) -> Any:
-    """Take the codes from texts that only have the mark of another; whether there are any.
-
-    The texts of some hundred codes are touched before they are compared: the processor waits for
-    many of them at once in a loop that does nothing else.
-    """
-    found, touched = False, 0
-    for begin in range(done, stop, TILE):
-        end = min(begin + TILE, stop)
-        for i in range(begin, end if known_ends.shape[0] > IN_CACHE else begin):
-            touched += known_ends[np.uint64(max(codes[i], 0))]
-        for i in range(begin, end if known_ends.shape[0] > IN_CACHE else begin):
-            touched += known_data[np.uint64(known_ends[np.uint64(max(codes[i], 0))])]
-        for i in range(begin, end):
-            if codes[i] != null and not same_text(i, ends, data, known_ends, known_data, codes[i]):
-                codes[i] = EMPTY
-                found = True
-    return found, touched
+def unlike(texts: Any, known: Any, codes: Any, done: int, stop: int, null: int) -> bool:
+    """Take the codes from texts that only have the mark of another; whether there are any."""
+    found = False
+    for i in range(done, stop):
+        if codes[i] != null and not same_text(i, texts, known, codes[i]):
+            codes[i] = EMPTY
+            found = True
+    return found
 
 
 @kernel
@@ -293,16 +225,16 @@ def code_again(
     size: int,
 ) -> Any:
     """Codes of texts that have none, each compared with all of its mark."""
-    marks, ends, data = given
-    hashes, known_ends, known_data = known
+    marks, texts = given
+    known_marks, known_texts = known
     mask = table.shape[0] - 1
     for i in range(done, stop):
         if codes[i] != EMPTY:
             continue
-        place = (marks[i] >> 20) & mask
+        place = (marks[i] >> 40) & mask
         code = table[place]
         while code >= 0 and not (
-            hashes[code] == marks[i] and same_text(i, ends, data, known_ends, known_data, code)
+            known_marks[code] == marks[i] and same_text(i, texts, known_texts, code)
         ):
             place = (place + 1) & mask
             code = table[place]
@@ -311,7 +243,8 @@ def code_again(
                 return i, size
             code = size
             table[place] = code
-            put_text(i, marks, ends, data, known, code)
+            known_marks[code] = marks[i]
+            put_text(i, texts, known_texts, code)
             size += 1
         codes[i] = code
     return stop, size

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 # Who waits longer wants to know for what.
@@ -34,6 +35,7 @@ class Compiling:
     ) -> Callable[..., Any]:
         """The function `compiling`; `compiled` returns how often it did more than to look up."""
 
+        @wraps(compiling)
         def called(*given: Any) -> Any:
             thread, before = threading.get_ident(), compiled()
             outermost = thread not in self._began

@@ -70,13 +70,20 @@ def slide(
     columns come as a tuple of those, or as a dict that has the columns the aggregate names. The
     result is of the same kind, a Series of pandas with the index of the values after which its
     results stand; null is NaN in a numpy array of numbers. In a numpy array NaN is a value, greater
-    than all others; nulls (Arrow's, `None`, and NaN in a Series of pandas) count as values of the
-    window but leave no trace.
+    than all others; nulls (Arrow's, `None`, and NaN in a Series of pandas) count towards the length
+    of the window, and aggregates skip them.
 
     `algorithm` is the name of a merger in `sw.mergers.CATALOGUE`; `None` chooses by aggregate and
     length. Several lengths are answered in one pass by a merger that answers for newest parts, such
     as `"flatfit"`, which reuses what one length has combined for the others; others go through the
     values once for each length, and so does `None`, which is faster where a combine is cheap.
+
+    Args:
+        values: An array, a Series or a list, a tuple of those for several columns, or a dict.
+        aggregate: An aggregate such as `sw.agg.max()`; it needs no name of a column.
+        length: How many values a result covers; several of them give a dict of results.
+        every: After how many values there is a result; a list has one for each length.
+        algorithm: The name of a merger; `None` chooses the quickest.
 
     >>> import numpy as np
     >>> import slicewise as sw
@@ -333,7 +340,7 @@ def _each(name: str, values: Iterable[Any], *, distinct: bool = True) -> list[in
     """Several numbers of events, all different where they are to be told apart."""
     found = [_events(name, value) for value in values]
     if not found:
-        raise SpanError(f"`{name}` is a list of none. Give at least one, or a number.")
+        raise SpanError(f"`{name}` is an empty list. Give at least one number.")
     twice = [value for value in found if found.count(value) > 1]
     if distinct and twice:
         raise SpanError(

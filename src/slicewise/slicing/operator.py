@@ -11,6 +11,7 @@ results of them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +52,22 @@ class Operator:
 
     Threads may share an operator: its calls wait for each other. A call that was cut short in the
     middle of a change, by Ctrl-C for example, makes every later one raise `TornError`.
+
+    Args:
+        windows: The windows, each with a name of its own.
+        aggs: The aggregates, each with an output of its own.
+        time: The column with the times of events; `None` stamps them by the clock.
+        by: The key column, or several; without it all rows have one key.
+        lateness: How long after they close windows still take events.
+        emit: `"on_close"` (default), `"final"` or `"on_update"`: when results are emitted.
+        ordered: Promises events in the order of time; each is then its own watermark.
+        order: A column, or several, that orders events of equal time.
+        unit: What plain numbers as times mean: `"s"`, `"ms"`, `"us"` or `"ns"`.
+        merger: The name of a merger in `sw.mergers.CATALOGUE`; `None` lets the planner choose.
+        store: `"lazy"` or `"eager"`: merge slices when windows close, or keep trees over them.
+        partials: How periodic windows cut slices: Cutty's way unless given.
+        clock: What tells microseconds since the epoch where `time` is `None`.
+        max_late: How many refused events `late` keeps; `None` keeps all.
 
     >>> import slicewise as sw
     >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t", by="who")
@@ -105,6 +122,12 @@ class Operator:
         self.parts.windows.begin(windows)
         self.parts.slices.replan()
 
+    def __repr__(self) -> str:
+        given = {"windows": self.windows, **self.settings.given(), "max_late": self.max_late}
+        default = inspect.signature(type(self)).parameters
+        shown = [f"{k}={v!r}" for k, v in given.items() if v != default[k].default]
+        return f"sw.Operator({', '.join(shown)})"
+
     # Windows.
 
     @property
@@ -136,7 +159,7 @@ class Operator:
 
     @changing
     def remove_window(self, name: str) -> None:
-        """Drop a window; what only it needed is forgotten."""
+        """Remove a window, and forget what was kept for it alone."""
         parts = self.parts
         entry = parts.windows.find(name)
         self._guard.begin()
@@ -186,17 +209,19 @@ class Operator:
 
     @changing
     def advance(self, watermark: Any) -> list[Result]:
-        """Take a watermark; the results that it closes, revises and retracts.
+        """Take a watermark; returns the results that it closes, revises and retracts.
 
-        They come by window, as given, retractions first, and then by start and end.
+        They are sorted by window, in the order given, with retractions first, and then by start and
+        end.
 
-        If an aggregate raises an error, or there are too many results for one call, nothing is
-        handed out and nothing is lost: the next call gives what this one would have given, or as
-        much of it as closes at a lower watermark, or raises again until the event is gone or the
-        aggregate can take it. If a window or an aggregate of one's own raises an error for an event
-        when it is taken, here or in `process`, that window begins and ends no instance with it and
-        that aggregate leaves it out as it does nulls; the event is counted as bad and handed out in
-        `late`, and the error is raised once; the next call goes on.
+        If an aggregate raises an error while results are made, or there are too many results for
+        one call, nothing is emitted and nothing is lost: the next call returns what this one would
+        have returned, or as much of it as closes at a lower watermark, or raises again.
+
+        If a window or an aggregate of your own raises an error for an event, here or in `process`,
+        that window begins and ends no instance with the event, and that aggregate skips it as it
+        skips nulls. The event is counted as bad and is in `late`. The error is raised once, and the
+        next call goes on.
         """
         return self._advanced(watermark, self.parts.output.results)
 
@@ -252,12 +277,12 @@ class Operator:
 
     @reading
     def explain(self) -> str:
-        """In words: which windows share slices, what is stored and why, what is compiled.
+        """Says in words which windows share slices, what is stored and why, and what is compiled.
 
         >>> import slicewise as sw
         >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
         >>> print(op.explain())
-        tumbling_10: has slices of its own of time, cut at edges that come every 10 from 0.
+        tumbling_10: has its own slices of time, cut at edges every 10 from 0.
         Storage: states alone are kept: no window or aggregate needs rows.
         Changes: no slice is ever cut; no event ever leaves a slice.
         Aggregates: compiled or interpreted is decided by the types of the first batch.
@@ -293,7 +318,7 @@ class Operator:
 
     @changing
     def snapshot(self) -> bytes:
-        """All that the operator knows, to go on from later or elsewhere; see `restore`.
+        """Returns all that the operator knows as bytes, from which `restore` goes on.
 
         >>> import slicewise as sw
         >>> op = sw.Operator(windows=[sw.tumbling(10)], aggs=[sw.agg.sum("x")], time="t")
@@ -317,11 +342,11 @@ class Operator:
         clock: Callable[[], int] | None = None,
         trusted: bool = False,
     ) -> Operator:
-        """An operator that goes on where the one of the snapshot stopped.
+        """Returns an operator that goes on where the one that made the snapshot stopped.
 
         Windows and aggregates that cannot be found by the name of their class are given again, all
         of them as they were: those whose class is not imported here, and those with a function,
-        such as a condition that is a lambda. A clock of one's own is given again too. Bytes run no
+        such as a condition that is a lambda. A clock of your own is given again too. Bytes run no
         code unless they are `trusted`: then functions are found by their names as well, modules
         are imported, and pickled values are read. A snapshot has pickled values only where states
         are more than plain ones.

@@ -9,7 +9,7 @@ sliced, and no late event can cut a slice or shift a row any more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log2
 from typing import Any, Literal
 
@@ -76,7 +76,7 @@ class Plan:
     store: StoreKind
     partials: Technique
     combined: bool
-    settings: Settings = field(repr=False)
+    settings: Settings
 
     @property
     def stores_rows(self) -> bool:

@@ -28,7 +28,7 @@ from slicewise.spans import Duration
 from slicewise.suggestions import meant
 from slicewise.times import Measure, as_length, check_unit
 from slicewise.windows import Window
-from slicewise.windows.base import DURATIONS
+from slicewise.windows.base import DURATIONS, length_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ class Merging:
 CHOSEN = Merging()  # by the operator
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
     """The arguments of an operator but for its windows; they never change.
 
@@ -136,6 +136,27 @@ class Settings:
             clock=wall_clock if time is None and clock is None else clock,
             **plain,
         )
+
+    def __repr__(self) -> str:
+        return f"Settings.of({', '.join(f'{k}={v!r}' for k, v in self.given().items())})"
+
+    def given(self) -> dict[str, Any]:
+        """The arguments of an operator with these settings, by name, but for windows."""
+        lateness = length_of(self.lateness, self.lateness_unit) if self.lateness else 0
+        return {
+            "aggs": self.aggs,
+            "time": self.time,
+            "by": self.by[0] if self.by_one else list(self.by) or None,
+            "lateness": lateness,
+            "emit": self.emit,
+            "ordered": self.ordered,
+            "order": list(self.order) or None,
+            "unit": self.unit,
+            "merger": self.merger,
+            "store": self.store,
+            "partials": self.partials,
+            "clock": None if self.clock is wall_clock else self.clock,
+        }
 
     @property
     def merging(self) -> Merging:

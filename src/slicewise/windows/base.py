@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from slicewise.errors import WindowError
 from slicewise.limits import BEGINNING, INFINITY, INSTANCES_OF_AN_EVENT, REACH
+from slicewise.spans import MICROSECONDS, Units, canonical
 from slicewise.times import converted
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 Condition = str | Callable[[Mapping[str, Any]], Any]
 # The unit of windows whose lengths were given as durations.
 DURATIONS = "us"
+# The first Monday after the epoch, in microseconds.
+MONDAY = 4 * MICROSECONDS["d"]
 # What one has to have seen to know where instances begin and end (Scotty, Section 4): nothing, all
 # events up to there, or events after the beginning as well.
 Context = Literal["free", "forward free", "forward aware"]
@@ -77,6 +81,14 @@ class EdgeRule(NamedTuple):
     singles: frozenset[Any] = frozenset()
 
 
+class Recipe(NamedTuple):
+    """A call of a constructor of `slicewise` that makes a window, but for its name."""
+
+    constructor: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+
 class Window:
     """A definition of window instances. It knows no events; configuration only.
 
@@ -87,6 +99,21 @@ class Window:
     __slots__ = ()
 
     name: str
+
+    def recipe(self) -> Recipe | None:
+        """The call that makes a window like this one; `None` for windows of one's own."""
+        return None
+
+    def __repr__(self) -> str:
+        recipe = self.recipe()
+        if recipe is None:
+            return object.__repr__(self)
+        constructor, arguments, options = recipe
+        make = getattr(import_module("slicewise"), constructor)
+        if make(*arguments, **options).name != self.name:
+            options = {**options, "name": self.name}
+        shown = [*map(_written, arguments), *(f"{k}={_written(v)}" for k, v in options.items())]
+        return f"sw.{constructor}({', '.join(shown)})"
 
     @property
     def traits(self) -> Traits:
@@ -159,6 +186,34 @@ class Window:
         instances are not known from times alone.
         """
         return None
+
+
+def _written(value: Any) -> str:
+    # A function has no other text than its name.
+    return getattr(value, "__name__", "<function>") if callable(value) else repr(value)
+
+
+def length_of(number: float, unit: str | None, axis: str | None = None) -> Any:
+    """A length as one writes it: units of a column, a text such as `"5m"`, or a plain number."""
+    if axis is not None:
+        return Units(number, axis)
+    return canonical(int(number)) if unit == DURATIONS else number
+
+
+def moment_of(number: float, unit: str | None) -> Any:
+    """A point in time as one writes it: an ISO text, or a plain number."""
+    if unit != DURATIONS or not number:
+        return number
+    moment = np.datetime64(int(number), "us")
+    value: Any = moment.item()  # a number beyond the years of a datetime
+    return moment if isinstance(value, int) else value.isoformat()
+
+
+def origin_of(origin: float, unit: str | None, *lengths: float) -> dict[str, Any]:
+    """The option `origin` of a constructor; empty where it is what the constructor takes itself."""
+    whole = unit == DURATIONS and any(length % MICROSECONDS["w"] == 0 for length in lengths)
+    given = moment_of(origin, unit)
+    return {} if origin == (MONDAY if whole else 0) else {"origin": given}
 
 
 def ends_where(

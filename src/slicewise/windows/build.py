@@ -17,11 +17,22 @@ from typing import Any
 import numpy as np
 
 from slicewise.errors import WindowError
-from slicewise.spans import MICROSECONDS, Duration, Rows, Span, Ticks, Units, is_nothing, span
+from slicewise.spans import (
+    MICROSECONDS,
+    Duration,
+    Rows,
+    Span,
+    SpanLike,
+    Ticks,
+    Units,
+    is_nothing,
+    span,
+)
 from slicewise.suggestions import taking_names
 from slicewise.times import since_epoch
 from slicewise.windows.base import (
     DURATIONS,
+    MONDAY,
     Condition,
     Window,
     check_condition,
@@ -37,18 +48,21 @@ from slicewise.windows.session import Session
 from slicewise.windows.threshold import Threshold
 from slicewise.windows.time_every_rows import TimeEveryRows
 
-# The first Monday after the epoch, in microseconds.
-MONDAY = 4 * MICROSECONDS["d"]
-
 # How a text begins that is a moment and no duration.
 _DATE = re.compile(r"\d{4}-")
 
 
 @taking_names
-def tumbling(length: Any, *, origin: Any = None, name: str | None = None) -> Window:
+def tumbling(length: SpanLike, *, origin: Any = None, name: str | None = None) -> Window:
     """Windows side by side, each `length` long, aligned to `origin`; ends are exclusive.
 
     Without an `origin` they are aligned to 0, the epoch, and whole weeks to Mondays.
+
+    Args:
+        length: How long an instance is: a duration, a number, `sw.rows(n)` or `sw.units(n,
+            on=...)`.
+        origin: The point that windows are aligned to: a number, or a moment beside durations.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.tumbling("10m").name, sw.tumbling(sw.rows(100)).name
@@ -59,26 +73,44 @@ def tumbling(length: Any, *, origin: Any = None, name: str | None = None) -> Win
 
 
 @taking_names
-def sliding(length: Any, every: Any, *, origin: Any = None, name: str | None = None) -> Window:
+def sliding(
+    length: SpanLike, every: SpanLike, *, origin: Any = None, name: str | None = None
+) -> Window:
     """Windows of `length` that open every `every`; the units of the two choose the kind.
 
-    Time every time, `units` every `units` of the same column, and rows every rows slide along one
-    measure. A length of time every n rows opens a window at every n-th event. A length in rows
-    every time step gives the last n events at each multiple of the step.
+    If both are time, both are rows, or both are `units` of the same column, windows slide along
+    that measure. With a `length` of time and an `every` of n rows, a window of that length opens at
+    every n-th event. With a `length` of n rows and an `every` of time, the last n events are
+    reported at each multiple of `every`.
+
+    Args:
+        length: How long an instance is: a duration, a number, `sw.rows(n)` or `sw.units(n,
+            on=...)`.
+        every: How far instances are apart, in the unit of `length` or another one.
+        origin: The point that windows are aligned to: a number, or a moment beside durations.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.sliding("10m", every="1m").name
     'sliding_10m_1m'
     >>> sw.sliding(sw.rows(10), every="5s")
-    RowsEveryTime(name='sliding_10rows_5s', length=10, every=5000000, origin=0, unit='us')
+    sw.sliding(sw.rows(10), every='5s')
     """
     long, step = span(length), span(every)
     return _sliding(long, step, origin, _named(name, f"sliding_{long}_{step}"), "sliding")
 
 
 @taking_names
-def cumulate(length: Any, every: Any, *, origin: Any = None, name: str | None = None) -> Window:
+def cumulate(
+    length: SpanLike, every: SpanLike, *, origin: Any = None, name: str | None = None
+) -> Window:
     """Windows that grow by `every` until `length`, then start again; ends are exclusive.
+
+    Args:
+        length: How long an instance is when it starts again, in time or in `sw.units`.
+        every: By how much it grows.
+        origin: The point that windows are aligned to: a number, or a moment beside durations.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.cumulate("1d", every="1h").name
@@ -97,12 +129,17 @@ def cumulate(length: Any, every: Any, *, origin: Any = None, name: str | None = 
 
 
 @taking_names
-def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
+def fixed(start: Any, length: SpanLike, *, name: str | None = None) -> Window:
     """The one window `[start, start + length)`.
+
+    Args:
+        start: Where the instance starts: a number, or a moment such as `"2024-01-31"`.
+        length: How long it is, in time or in `sw.units`.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.fixed(100, 50)
-    Fixed(name='fixed_100_50', axis=None, start=100, length=50, unit=None)
+    sw.fixed(100, 50)
     """
     long = span(length)
     axis = _common_axis(long, long, "fixed")
@@ -117,8 +154,15 @@ def fixed(start: Any, length: Any, *, name: str | None = None) -> Window:
 
 
 @taking_names
-def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Window:
-    """Runs of events with pauses of at most `gap`, cut at `max_length` when one is given.
+def session(
+    gap: SpanLike, *, max_length: SpanLike | None = None, name: str | None = None
+) -> Window:
+    """Runs of events that are at most `gap` apart, cut at `max_length` when one is given.
+
+    Args:
+        gap: The longest pause between two events of a session: a duration or a number.
+        max_length: The length at which a session is cut, if at any.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.session("30s").name, sw.session("30s", max_length="1h").name
@@ -137,7 +181,11 @@ def session(gap: Any, *, max_length: Any = None, name: str | None = None) -> Win
 
 @taking_names
 def punctuated(when: Condition, *, name: str | None = None) -> Window:
-    """Runs of events, each opened by an event for which `when` is true, or by the first event.
+    """Runs of events: one begins with the first event, and at each for which `when` is true.
+
+    Args:
+        when: A boolean column, or a function of the event, which is a mapping of its columns.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.punctuated("flag").name, sw.punctuated(lambda event: event["x"] > 5).name
@@ -149,11 +197,16 @@ def punctuated(when: Condition, *, name: str | None = None) -> Window:
 
 @taking_names
 def threshold(when: Condition, *, min_rows: int = 1, name: str | None = None) -> Window:
-    """Maximal runs of at least `min_rows` events for which `when` is true.
+    """Runs of at least `min_rows` events in a row for which `when` is true.
+
+    Args:
+        when: A boolean column, or a function of the event, which is a mapping of its columns.
+        min_rows: How many events a run has at least.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.threshold("hot", min_rows=3)
-    Threshold(name='threshold_hot', when='hot', min_rows=3)
+    sw.threshold('hot', min_rows=3)
     """
     check_condition("a threshold window", when)
     return Threshold(name=_named(name, _with("threshold", when)), when=when, min_rows=min_rows)
@@ -273,7 +326,7 @@ def _since_epoch(given: Any, what: str) -> int:
     if isinstance(given, np.datetime64):
         given = given.astype("M8[us]").item()  # `None` if it is NaT
     if given is None or given != given:
-        raise WindowError(f"`{what}` is a moment; given: NaT, which is none.")
+        raise WindowError(f"`{what}` is a moment; given: NaT.")
     if isinstance(given, dt.datetime):
         return since_epoch(given)
     if isinstance(given, dt.date):

@@ -9,6 +9,7 @@ import numpy as np
 from slicewise.errors import WindowError
 from slicewise.windows.base import (
     EdgeRule,
+    Recipe,
     Traits,
     Window,
     check_axis,
@@ -18,11 +19,13 @@ from slicewise.windows.base import (
     check_point,
     check_unit,
     ends_where,
+    length_of,
+    origin_of,
 )
 from slicewise.windows.periodic import Periodic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Cumulate(Window):
     """Windows that grow by `every` until `length`, then start again, aligned to `origin`.
 
@@ -58,6 +61,12 @@ class Cumulate(Window):
                 f"`length`; given: every={self.every!r}, length={self.length!r}. "
                 "Swap them, or use `tumbling`."
             )
+
+    def recipe(self) -> Recipe:
+        length, every = (length_of(n, self.unit, self.axis) for n in (self.length, self.every))
+        unit = None if self.axis else self.unit
+        origin = origin_of(self.origin, unit, self.length, self.every)
+        return Recipe("cumulate", (length,), {"every": every, **origin})
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -9,10 +9,16 @@ from itertools import pairwise
 
 from slicewise.errors import WindowError
 from slicewise.suggestions import taking_names
-from slicewise.windows.base import Traits, Window, check_lengths, check_name
+from slicewise.windows.base import (
+    Recipe,
+    Traits,
+    Window,
+    check_lengths,
+    check_name,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Delta(Window):
     """Runs of events of a key within which the column `on` moves by less than `by`.
 
@@ -42,6 +48,9 @@ class Delta(Window):
     def traits(self) -> Traits:
         return Traits(follows=self.on)
 
+    def recipe(self) -> Recipe:
+        return Recipe("delta", (self.on,), {"by": self.by})
+
     @property
     def reads(self) -> tuple[str, ...]:
         return (self.on,)
@@ -62,10 +71,15 @@ class Delta(Window):
 
 @taking_names
 def delta(on: str, by: float, *, name: str | None = None) -> Window:
-    """Runs of events, each opened by one whose column `on` has moved by `by` or more.
+    """Runs of events; one ends when column `on` is `by` or more away from its first value.
+
+    Args:
+        on: A column of numbers.
+        by: By how much it has to move, up or down, for a new instance.
+        name: The name of the window in results; one made from the definition unless given.
 
     >>> import slicewise as sw
     >>> sw.delta("price", by=5)
-    Delta(name='delta_price_5', on='price', by=5)
+    sw.delta('price', by=5)
     """
     return Delta(name=f"delta_{on}_{by}" if name is None else name, on=on, by=by)

@@ -8,6 +8,7 @@ import numpy as np
 
 from slicewise.windows.base import (
     EdgeRule,
+    Recipe,
     Traits,
     Window,
     check_axis,
@@ -16,10 +17,12 @@ from slicewise.windows.base import (
     check_point,
     check_unit,
     ends_where,
+    length_of,
+    moment_of,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Fixed(Window):
     """The one instance `[start, start + length)`.
 
@@ -43,6 +46,10 @@ class Fixed(Window):
         check_lengths("a fixed window", whole=whole, length=self.length)
         check_point("a fixed window", "start", self.start, whole=whole)
         check_unit("a fixed window", self.unit)
+
+    def recipe(self) -> Recipe:
+        start = moment_of(self.start, None if self.axis else self.unit)
+        return Recipe("fixed", (start, length_of(self.length, self.unit, self.axis)), {})
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from slicewise.windows.base import (
     EdgeRule,
+    Recipe,
     Traits,
     Window,
     check_axis,
@@ -17,10 +18,12 @@ from slicewise.windows.base import (
     check_point,
     check_unit,
     ends_where,
+    length_of,
+    origin_of,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Periodic(Window):
     """Windows of `length` that open every `every`, aligned to `origin`.
 
@@ -54,6 +57,14 @@ class Periodic(Window):
         check_point("a periodic window", "origin", self.origin, whole=whole)
         check_overlap("a periodic window", self.length, self.every)
         check_unit("a periodic window", self.unit)
+
+    def recipe(self) -> Recipe:
+        length, every = (length_of(n, self.unit, self.axis) for n in (self.length, self.every))
+        unit = None if self.axis else self.unit
+        origin = origin_of(self.origin, unit, self.length, self.every)
+        if self.length == self.every:
+            return Recipe("tumbling", (length,), origin)
+        return Recipe("sliding", (length,), {"every": every, **origin})
 
     @property
     def reads(self) -> tuple[str, ...]:

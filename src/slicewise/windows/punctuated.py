@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from slicewise.windows.base import Condition, Traits, Window, check_condition, check_name
+from slicewise.windows.base import (
+    Condition,
+    Recipe,
+    Traits,
+    Window,
+    check_condition,
+    check_name,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Punctuated(Window):
     """Runs of events of a key, each opened by an event for which `when` is true.
 
@@ -35,6 +42,9 @@ class Punctuated(Window):
     @property
     def traits(self) -> Traits:
         return Traits(condition=self.when)
+
+    def recipe(self) -> Recipe:
+        return Recipe("punctuated", (self.when,), {})
 
     @property
     def reads(self) -> tuple[str, ...] | None:

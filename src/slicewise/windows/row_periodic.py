@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import EdgeRule, Traits, Window, check_lengths, check_name
+from slicewise.spans import Rows
+from slicewise.windows.base import (
+    EdgeRule,
+    Recipe,
+    Traits,
+    Window,
+    check_lengths,
+    check_name,
+)
 from slicewise.windows.periodic import Periodic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RowPeriodic(Window):
     """Windows of `length` rows that open every `every` rows of a key.
 
@@ -30,6 +38,11 @@ class RowPeriodic(Window):
     def __post_init__(self) -> None:
         check_name(self.name)
         check_lengths("a window of rows", whole=True, length=self.length, every=self.every)
+
+    def recipe(self) -> Recipe:
+        if self.length == self.every:
+            return Recipe("tumbling", (Rows(self.length),), {})
+        return Recipe("sliding", (Rows(self.length),), {"every": Rows(self.every)})
 
     @property
     def traits(self) -> Traits:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slicewise.spans import Rows
 from slicewise.windows.base import (
+    Recipe,
     Traits,
     Window,
     check_lengths,
     check_name,
     check_point,
     check_unit,
+    length_of,
+    origin_of,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RowsEveryTime(Window):
     """The last `length` events of a key before each multiple of `every`, aligned to `origin`.
 
@@ -46,6 +50,11 @@ class RowsEveryTime(Window):
     @property
     def traits(self) -> Traits:
         return Traits(context="forward aware", counts_rows=True, length_in_rows=True)
+
+    def recipe(self) -> Recipe:
+        every = length_of(self.every, self.unit)
+        origin = origin_of(self.origin, self.unit, self.every)
+        return Recipe("sliding", (Rows(self.length),), {"every": every, **origin})
 
     @property
     def time_fields(self) -> tuple[str, ...]:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Traits, Window, check_lengths, check_name, check_unit
+from slicewise.windows.base import (
+    Recipe,
+    Traits,
+    Window,
+    check_lengths,
+    check_name,
+    check_unit,
+    length_of,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Session(Window):
     """Runs of events of a key with pauses of at most `gap` between neighbours.
 
@@ -37,6 +45,11 @@ class Session(Window):
         if self.max_length is not None:
             check_lengths("a session", whole=True, max_length=self.max_length)
         check_unit("a session", self.unit)
+
+    def recipe(self) -> Recipe:
+        longest = self.max_length
+        more = {} if longest is None else {"max_length": length_of(longest, self.unit)}
+        return Recipe("session", (length_of(self.gap, self.unit),), more)
 
     @property
     def time_fields(self) -> tuple[str, ...]:

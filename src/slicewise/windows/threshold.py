@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from slicewise.windows.base import (
     Condition,
+    Recipe,
     Traits,
     Window,
     check_condition,
@@ -15,7 +16,7 @@ from slicewise.windows.base import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Threshold(Window):
     """Maximal runs of neighbouring events of a key for which `when` is true.
 
@@ -42,6 +43,10 @@ class Threshold(Window):
     @property
     def traits(self) -> Traits:
         return Traits(condition=self.when)
+
+    def recipe(self) -> Recipe:
+        more = {} if self.min_rows == 1 else {"min_rows": self.min_rows}
+        return Recipe("threshold", (self.when,), more)
 
     @property
     def reads(self) -> tuple[str, ...] | None:

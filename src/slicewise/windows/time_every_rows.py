@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slicewise.windows.base import Traits, Window, check_lengths, check_name, check_unit
+from slicewise.spans import Rows
+from slicewise.windows.base import (
+    Recipe,
+    Traits,
+    Window,
+    check_lengths,
+    check_name,
+    check_unit,
+    length_of,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TimeEveryRows(Window):
     """Windows of `length` in time that open at every `every`-th event of a key.
 
@@ -35,6 +44,9 @@ class TimeEveryRows(Window):
     @property
     def traits(self) -> Traits:
         return Traits(counts_rows=True, takes_ties=True)
+
+    def recipe(self) -> Recipe:
+        return Recipe("sliding", (length_of(self.length, self.unit),), {"every": Rows(self.every)})
 
     @property
     def time_fields(self) -> tuple[str, ...]:

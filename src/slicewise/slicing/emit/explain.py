@@ -10,6 +10,8 @@ import numpy as np
 from slicewise.slicing.edges.partials import Technique
 from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.ingest.measures import has_fractions
+from slicewise.spans import canonical
+from slicewise.windows.base import DURATIONS, moment_of
 
 if TYPE_CHECKING:
     from slicewise.slicing.groups.slice_manager import SliceManager
@@ -43,7 +45,7 @@ def _groups(plan: Plan) -> list[str]:
     for group in plan.groups:
         windows = group.windows
         names = ", ".join(entry.window.name for entry in windows)
-        share = "share slices" if len(windows) > 1 else "has slices of its own"
+        share = "share slices" if len(windows) > 1 else "has its own slices"
         if group.kind in ("order", "ties"):
             lines.append(f"{names}: {share} of events in order, cut where these begin and end.")
         elif group.kind in ("rows", "sorted"):
@@ -60,7 +62,7 @@ def _groups(plan: Plan) -> list[str]:
 def _gaps_and_edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
     gaps = [gap for p in windows if (gap := p.window.traits.gap) is not None]
     free = [p for p in windows if p.window.traits.context_free]
-    parts = [f"where events are more than {min(gaps)} apart"] if gaps else []
+    parts = [f"where events are more than {_span(min(gaps), windows)} apart"] if gaps else []
     parts += [f"at {_edges(free, technique)}"] if free else []
     return " and ".join(parts)
 
@@ -70,10 +72,23 @@ def _edges(windows: Sequence[WindowEntry], technique: Technique) -> str:
 
     kind = "f8" if any(has_fractions(p.window) for p in windows) else "i8"
     edges = cut_by([entry.window for entry in windows], technique, kind)
-    steps = [f"every {s} from {p}" for s, p in zip(edges.steps, edges.phases, strict=True)]
-    steps += [f"at {single}" for single in edges.singles]
+    steps = [
+        f"every {_span(step, windows)} from {_span(phase, windows)}"
+        for step, phase in zip(edges.steps, edges.phases, strict=True)
+    ]
+    unit = DURATIONS if _in_durations(windows) else None
+    steps += [f"at {moment_of(single, unit)}" for single in edges.singles]
     shown = ", ".join(steps[:6]) + (f" and {len(steps) - 6} more" if len(steps) > 6 else "")
-    return f"edges that come {shown}"
+    return f"edges {shown}"
+
+
+def _span(length: float, windows: Sequence[WindowEntry]) -> str:
+    """A length as these windows write theirs: `"1h"` where they are durations."""
+    return canonical(int(length)) or "0" if _in_durations(windows) else str(length)
+
+
+def _in_durations(windows: Sequence[WindowEntry]) -> bool:
+    return any(entry.window.durations for entry in windows)
 
 
 def _decisions(plan: Plan, *, cutty: bool) -> list[str]:

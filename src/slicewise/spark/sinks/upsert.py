@@ -36,16 +36,21 @@ class Upsert(Protocol):
 def upsert(
     target: str | Path, *, table: str | None = None, by: str | Sequence[str] | None = None
 ) -> Upsert:
-    """A function for `foreachBatch` that keeps `target` equal to `sw.fold` of all emitted rows.
+    """Returns a function for `foreachBatch` that keeps `target` equal to `sw.fold` of all rows.
 
     `target` is `"sqlite:///<file>"` (four slashes before an absolute path) or
     `"postgresql://<user>@<server>/<database>"`, with the name of a `table`, or a folder, in which
     Parquet files are kept: a path, or an address such as `"file:///data/answers"`. The keys are the
     columns before `window`; `by` names them if they are elsewhere.
 
-    A micro-batch may come twice, or after a newer one: an instance only ever takes a greater
-    revision, and of a retracted one the revision is remembered. All rows of a micro-batch appear
-    at once. A column keeps its type: a batch that has another one for it is refused as a whole.
+    A micro-batch may come twice, or after a newer one: a row is only replaced by a greater
+    revision, and the revision of a retracted instance is remembered. All rows of a micro-batch
+    appear at once. A column keeps its type: a batch with another type for it is refused as a whole.
+
+    Args:
+        target: A folder for Parquet files, or the address of a database.
+        table: The name of the table in a database.
+        by: The key columns, if they are not those before `window`.
 
     >>> import slicewise as sw
     >>> keep = sw.upsert("sqlite:///answers.db", table="windows")

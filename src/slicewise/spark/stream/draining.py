@@ -48,21 +48,32 @@ def drain(
     trusted: bool = False,
     metrics: str | None = None,
 ) -> Any:
-    """The window instances that are still open in a stopped stream, as a batch DataFrame.
+    """Returns the window instances that are still open in a stopped stream, as a batch DataFrame.
 
-    They are answered as if the watermark went to infinity, and the rows are those that the stream
-    would emit then, so the rows of the stream and these together are the answer of the batch run.
-    Of `sw.rolling` they are the events that still wait for the watermark. A stream with `keep_late`
-    has a column `late`, which is null here. Nothing in the checkpoint changes: a stream can go on
-    from it afterwards.
+    The rows are those that the stream would emit if its watermark went to infinity. Together with
+    the rows that it has emitted they are the answer of the batch run. For `sw.rolling` they are
+    the events that still wait for the watermark. If the stream had `keep_late`, there is a column
+    `late`, which is null here. Nothing in the checkpoint changes, so the stream can go on from it.
 
-    Aggregates and windows of one's own are found by the name of their class if that is imported
-    here. The others, and windows with a function as condition, are given again with `aggs` and
-    `windows`, all of them as they were. A checkpoint runs no code unless it is `trusted`: then
+    Aggregates and windows of your own are found by the name of their class if it is imported here.
+    If one of them is not, or a window has a function as its condition, pass all of them again with
+    `aggs` and `windows`, as they were. A checkpoint runs no code unless it is `trusted`: then
     functions are found by their names as well, modules are imported, and pickled states are read.
-    A checkpoint has pickled states only where states are more than plain values. Spark's active
-    session reads it unless another is given. The query may have other stateful operators beside; of
-    several streams of Slicewise `metrics` names one.
+    A checkpoint has pickled states only where states are more than plain values.
+
+    Spark's active session reads the checkpoint unless `spark` gives another one. If the query has
+    several streams of Slicewise, `metrics` names the one to read.
+
+    Args:
+        checkpoint: The folder of the stopped stream's checkpoint.
+        windows: The windows, all as they were, where they cannot be found by name.
+        aggs: The aggregates, likewise.
+        spark: The session that reads; the active one unless given.
+        trusted: Lets names of functions be looked up and pickled states be read.
+        metrics: The name under which the stream reports, where a query has several.
+
+    >>> import slicewise as sw
+    >>> open_windows = sw.drain("/data/checkpoint")  # doctest: +SKIP
     """
     check_installed("sw.drain")
     from pyspark.sql.types import StructType
