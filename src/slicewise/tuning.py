@@ -29,6 +29,7 @@ FastPath = Literal[
     "bands closed",  # instances came from slices by time
     "rounds",  # `rolling` went from round to round, keys side by side
     "series",  # results travelled to Spark in series
+    "suffixes ahead",  # a second thread made the suffixes of PBA between watermarks
     "two threads",  # `slide` shared its work with a second thread
     "text table",  # keys were looked up in a table of texts
 ]
@@ -128,9 +129,10 @@ class Tuning:
     # takes longer than waking the thread, and a combine is not bound by memory.
     threads_length: int = 1 << 13
     threads_fields: int = 6
-    # Items of a chunk of `PBA` over windows whose length is not known: below, a task costs more
-    # than it does.
-    chunk_least: int = 16
+    # Processors that may be used; 0 stands for all that this process may run on.
+    processors: int = 0
+    # Seconds that one combine takes, for the size of PBA's chunks over windows of time (Theorem 2).
+    combine_time: float = 1e-8
 
     # Spark: an expression with more progressions of edges than this is slower than Python.
     native_progressions: int = 32
@@ -177,6 +179,12 @@ def tuned(**changes: Any) -> Iterator[Tuning]:
         yield _active
     finally:
         _active = before
+
+
+def tune(**changes: Any) -> None:
+    """Change thresholds for good, in a process that is not the user's own."""
+    global _active
+    _active = replace(_active, **changes)
 
 
 taken: Counter[str] = Counter()

@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 
 import slicewise as sw
 from slicewise.mergers import CATALOGUE
+from slicewise.slicing.edges.chunks import chunk_sizes
+from slicewise.slicing.families.family import WindowEntry
+from slicewise.testing import paths_taken
+from slicewise.tuning import tuned
 from slicewise.windows import Window
 
 MERGERS = [name for name, entry in CATALOGUE.items() if entry.compiled]
@@ -112,6 +116,7 @@ BOUNDS = {
     "daba_lite": 4,
     "sba": 3,
     "slick_deque": 2,
+    "pba": 4,  # suffixes included, which another thread may make
 }
 
 
@@ -133,6 +138,53 @@ def test_windows_of_one_operator_share_one_merger(merger: str) -> None:
     assert together < sum(alone)
     if merger == "flatfit":
         assert together <= 6 * 1000 <= 0.6 * sum(alone)
+
+
+LONG = sw.sliding(64, every=1)
+
+
+def answers_of_pba(window: Window, **limits: Any) -> tuple[list[Any], int]:
+    """What an operator answers after each event by PBA, and how often suffixes were made ahead."""
+    found: list[Any] = []
+    with tuned(**limits), paths_taken() as paths:
+        op = sw.Operator(
+            windows=[window], aggs=[sw.agg.max("x"), sw.agg.sum("x")], time="t", merger="pba"
+        )
+        for t in range(400):
+            op.process({"t": [t], "x": [t * 7919 % 1009]})
+            found += [list(result.values.values()) for result in op.advance(t + 1)]
+    return found, paths["suffixes ahead"]
+
+
+@pytest.mark.parametrize("window", [LONG, sw.sliding(sw.rows(64), every=sw.rows(1))], ids=repr)
+def test_suffixes_are_made_between_watermarks_by_a_second_thread(window: Window) -> None:
+    expected = answers_of_pba(window)
+    assert expected[1] == 0
+    alone = answers_of_pba(window, threads_length=8, processors=1)
+    assert alone == expected
+    found, ahead = answers_of_pba(window, threads_length=8, processors=2)
+    assert (found, ahead > 300) == (expected[0], True)
+
+
+@pytest.mark.parametrize(
+    ("window", "unit", "size"),
+    [
+        (sw.sliding(sw.rows(32), every=sw.rows(1)), None, 17),  # Theorem 1, as in Section 5.1.1
+        (sw.sliding(sw.rows(10), every=sw.rows(2)), None, 4),
+        (sw.sliding(sw.units(32, on="km"), every=sw.units(1, on="km")), None, 17),
+        (sw.sliding("1h", every="1s"), None, 3600),  # Theorem 2: a combine is short against that
+        (sw.sliding(3600, every=1), "s", 3600),
+        (sw.sliding(20, every=1), "ns", 11),  # a combine takes ten slides
+        (sw.sliding(3600, every=1), None, 0),  # nobody said how long a slide is
+        (sw.sliding(sw.rows(7), every=sw.rows(2)), None, 6),  # two slices a slide
+        (sw.session(5), None, 0),
+    ],
+)
+def test_chunks_have_the_size_of_the_theorem_that_fits(
+    window: Window, unit: str | None, size: int
+) -> None:
+    assert chunk_sizes([WindowEntry(3, window)], unit) == ({3: size} if size else {})
+    assert chunk_sizes([WindowEntry(3, window), WindowEntry(4, LONG)], unit) == {}
 
 
 def test_a_late_event_costs_its_mergers_one_beginning() -> None:

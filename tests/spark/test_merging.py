@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import slicewise as sw
 from slicewise.errors import CapabilityError
+from slicewise.mergers.array import cores
+from slicewise.spark.workers import in_worker
 from slicewise.testing import assert_same_rows, windowed_rows
 from tests.support.spark import answers, assert_same, events, frame_of
 from tests.support.streaming import Fed, Source, cut, disordered, emitted, run
 
 AGGS = [sw.agg.sum("x"), sw.agg.count()]
 WINDOWS = [sw.sliding(20, every=5), sw.sliding(40, every=5), sw.session(6)]
-WAYS: list[dict[str, Any]] = [{"merger": "flatfit"}, {"store": "eager"}, {"partials": "pairs"}]
+WAYS: list[dict[str, Any]] = [
+    {"merger": "flatfit"},
+    {"merger": "pba"},
+    {"store": "eager"},
+    {"partials": "pairs"},
+]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=repr)
@@ -32,7 +41,7 @@ def test_a_stream_merges_as_it_was_told_with_the_same_answers(
     for rows, batch in zip(ran.batches, given, strict=True):
         assert_same_rows(emitted(rows), fed.step(batch))
     text = sw.explain(frame, **query, watermark=20, **way)
-    if "merger" in way:
+    if way.get("merger") == "flatfit":
         assert "by flatfit, which is kept between watermarks" in text
 
 
@@ -58,6 +67,17 @@ def test_a_bounded_dataframe_says_why_it_keeps_no_merger(spark: Any, way: dict[s
     for verb in (sw.windowed, sw.explain):
         with pytest.raises(CapabilityError, match=text):
             verb(frame_of(spark, events(9, seed=1)), **query, **way)
+
+
+def test_a_task_uses_the_processors_that_spark_gives_it(spark: Any) -> None:
+    @in_worker
+    def seen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = sum(batch.num_rows for batch in batches)
+        yield pa.RecordBatch.from_pydict({"rows": [rows], "processors": [cores()]})
+
+    found = spark.range(9).mapInArrow(seen, "rows long, processors long").collect()
+    assert {row.processors for row in found} == {1}
+    assert sum(row.rows for row in found) == 9
 
 
 def test_a_merger_that_there_is_not_is_refused_before_anything_runs(spark: Any) -> None:

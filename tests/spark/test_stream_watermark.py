@@ -53,7 +53,7 @@ def test_rule_05_a_stream_without_a_watermark_is_refused(spark: Any) -> None:
             with pytest.raises(SpanError, match=r"needs a watermark: .*`watermark='0s'`.*`withWa"):
                 verb(frame)
         with pytest.raises(
-            SpanError, match=r"said twice: .* 10000000 micro.*'timestamp'.* 5000000"
+            SpanError, match=r"given twice: .* 10000000 micro.*'timestamp'.* 5000000"
         ):
             verb(timed, watermark="5s")
         assert verb(ticks, watermark="0s").isStreaming

@@ -140,6 +140,29 @@ def test_the_picture_of_the_readme_is_what_its_code_makes(tmp_path: Path) -> Non
     assert [time for time, _ in drawn["EVENTS"]] == seconds
 
 
+# Words of sentences that readers stumbled over.
+STUMBLING = (
+    "keys that come no more",
+    "cannot level off",
+    "can be asked for:",
+    "could not say them",
+    "is not told from",
+    "kept in so many",
+    "leaves no trace",
+    "results are asked with",
+    "A function that answers",
+    "has slices of its own",
+    "edges that come",
+)
+
+
+def test_sentences_that_readers_stumbled_over_stay_away() -> None:
+    source = ROOT / "src" / "slicewise"
+    read = [*DOCUMENTS, source / "verbs.py", source / "slicing/emit/explain.py"]
+    said = "\n".join(" ".join(path.read_text(encoding="utf-8").split()) for path in read)
+    assert [words for words in STUMBLING if words in said] == []
+
+
 GOOD = """\
 ```python
 x = 1

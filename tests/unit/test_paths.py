@@ -48,12 +48,20 @@ def slide(length: int, agg: Any = None, size: int = 100, algorithm: str | None =
     sw.slide(np.ones(size), sw.agg.max() if agg is None else agg, length, algorithm=algorithm)
 
 
+def merge_by_pba(length: int, processors: int) -> None:
+    with tuned(processors=processors):
+        op = sw.Operator(windows=[sw.sliding(length, every=1)], aggs=SUM, time="t", merger="pba")
+        op.process({"t": np.arange(length + 9), "x": np.ones(length + 9)})
+        assert op.advance(length + 5)
+
+
 LONG, MANY = Tuning().threads_length, Tuning().keys_by_time
 TAKEN: list[tuple[FastPath, Any]] = [
     ("bands", lambda: operate(5000, MANY, sw.tumbling(10))),
     ("bands closed", lambda: operate(5000, MANY, sw.sliding(500, every=250))),
     ("rounds", lambda: roll(1 << 15, 32)),
     ("two threads", lambda: slide(LONG, size=3 * LONG, algorithm="pba")),
+    ("suffixes ahead", lambda: merge_by_pba(LONG, 2)),
     ("text table", lambda: table(["a", "b"])),
 ]
 NOT_TAKEN: list[tuple[FastPath, Any]] = [
@@ -66,6 +74,8 @@ NOT_TAKEN: list[tuple[FastPath, Any]] = [
     ("rounds", lambda: roll(1 << 15, 31)),
     ("rounds", lambda: roll(1 << 14, 32)),
     ("two threads", lambda: slide(LONG - 1, size=3 * LONG, algorithm="pba")),
+    ("suffixes ahead", lambda: merge_by_pba(LONG // 2, 2)),
+    ("suffixes ahead", lambda: merge_by_pba(LONG, 1)),
     ("text table", lambda: table([1, 2])),
 ]
 

@@ -306,7 +306,9 @@ def strange(folder: Path, monkeypatch: Any) -> None:
 def test_states_of_classes_of_other_modules_are_not_made(path: str) -> None:
     header, body = taken_apart(kept(lambda x: Plain(x)).snapshot())
     header["tracks"][0]["store"]["components"][0]["objects"]["class"] = path
-    with pytest.raises(SnapshotError, match=r"states of the class .*, which is none of"):
+    with pytest.raises(
+        SnapshotError, match=r"states of the class .*, which is not in the modules of"
+    ):
         sw.Operator.restore(put_together(header, bytes(body)))
 
 

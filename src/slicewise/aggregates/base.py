@@ -168,7 +168,7 @@ class Aggregate:
         return inputs
 
     def skips(self, values: Sequence[Any]) -> bool:
-        """Return whether an event with these values leaves no trace: SQL's rule for nulls."""
+        """Return whether an event with these values is skipped, which is SQL's rule for nulls."""
         return any(value is None for value in self.needed(values))
 
     def fold(self, events: Any) -> Any:

@@ -114,6 +114,8 @@ def two_threads(algebra: Algebra, length: int, merger: type[Merger] | None) -> b
 
 def cores() -> int:
     """How many processors this process may use."""
+    if tuning.active().processors:
+        return tuning.active().processors
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -87,7 +87,7 @@ class Merger(ABC):
             )
 
     def insert(self, value: Any) -> None:
-        """Add one event at the new end; a null event counts but leaves no trace."""
+        """Add one event at the new end; aggregates skip a null one, which counts in `len`."""
         self.insert_state(self.lift(value))
 
     def lift(self, value: Any) -> Any:
@@ -207,6 +207,9 @@ class FlatMerger(Merger):
 
     kernels: ClassVar[tuple[Kernel, ...]]
     cursors: ClassVar[int] = 3
+    # Whether the number that follows the cursors is the size of chunks, 0 where it may change, and
+    # a kernel `work_ahead(p, S)` does what can be done before the window is asked for.
+    chunked: ClassVar[bool] = False
 
     def __init__(self, aggregate: Aggregate) -> None:
         from slicewise.aggregates.interpreted import interpreted

@@ -15,20 +15,18 @@ Both threads run compiled code without the interpreter lock.
 Needs:   associative `combine`; event order is kept.
 Cost:    at most 3 combines per slide with a query in the calling thread, amortised under 3; one
          more in the other thread.
-Memory:  (3n + 13) / 2 states.
+Memory:  n + 2 states, as suffixes take the place of items, and n numbers.
 Source:  doi:10.1145/3447548.3467360 (Zhang, Akbarinia, Toumani: Efficient incremental computation
          of aggregations over sliding windows), Section 4
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from slicewise import tuning
 from slicewise.codegen.kernel import kernel
-from slicewise.codegen.prelude import combine, load, prepend, store
-from slicewise.mergers.base import Merger, Properties
+from slicewise.codegen.prelude import combine, identity, load, prepend, store
+from slicewise.mergers.base import FlatMerger, Properties
 from slicewise.mergers.boundary import grow, item
 
 if TYPE_CHECKING:
@@ -40,10 +38,10 @@ if TYPE_CHECKING:
 def chunk_size_count(length: int, every: int = 1) -> int:
     """Slices per chunk for windows of `length` events every `every` events (Theorem 1).
 
-    `PBA` takes it for windows that slide by one event. With longer slides it is for whoever inserts
-    slices of `every` events and gives the size to `PBA` as `chunk`. `sw.slide` has all values from
-    the start, so that its two threads never wait for one another's chunk to be complete: there a
-    chunk is a window, whatever the slide.
+    `PBA` takes it for windows that slide by one event, and an operator for its windows over rows
+    and advancing columns. Whoever inserts slices of `every` events gives the size to `PBA` as
+    `chunk`. `sw.slide` has all values from the start, so that its two threads never wait for one
+    another's chunk to be complete: there a chunk is a window, whatever the slide.
 
     >>> chunk_size_count(10, 2), chunk_size_count(32, 1)
     (4, 17)
@@ -57,8 +55,8 @@ def chunk_size_count(length: int, every: int = 1) -> int:
 def chunk_size_time(length: float, every: float, combine_time: float) -> int:
     """Slices per chunk for windows of time, when one combine takes `combine_time` (Theorem 2).
 
-    All three are in the same unit. Nothing in the library measures time between slides while it
-    merges by `PBA`; who inserts slices of time knows both and gives the size to `PBA` as `chunk`.
+    All three are in the same unit. An operator takes it for its windows of time; whoever inserts
+    slices of time gives the size to `PBA` as `chunk`.
 
     >>> chunk_size_time(3600.0, 1.0, 1e-6), chunk_size_time(20, 1, 1)
     (3600, 14)
@@ -71,30 +69,136 @@ def chunk_size_time(length: float, every: float, combine_time: float) -> int:
     return int(needed // (every + 2 * combine_time))
 
 
-NOTHING: Any = object()
+# p[3] is the end of the oldest chunk that is closed, and p[9] where it begins; p[4] is where the
+# open one begins, and p[7] how many items it may have (0: any number, until an event leaves).
+# Suffixes are made up to p[5]. p[8] tells whether there are closed chunks behind the oldest one,
+# whose aggregate is the second state behind the buffer; the first one is that of the open chunk.
+# p[10] is the size of chunks where that was given. The end of the chunk that begins in slot i is
+# p[11 + i].
+# A closed chunk has its aggregate in its first slot, and suffixes in the others.
 
 
-class Chunk:
-    """Events between two boundaries: `states[i]` becomes the aggregate from `i` to the end.
+@kernel
+def insert(p: Any, S: Any, state: Any) -> None:
+    """Extend the open chunk, and close it when it is large enough."""
+    running = p[2] + 1
+    store(S, p[1] & p[2], state)
+    if p[1] > p[4]:
+        store(S, running, combine(load(S, running), state))
+    else:
+        store(S, running, state)
+        if p[10] > 0:
+            p[7] = p[10]
+    p[1] += 1
+    if p[7] > 0 and p[1] - p[4] >= p[7]:
+        close(p, S)
 
-    `after` becomes the aggregate of the chunks that follow this one.
-    """
 
-    __slots__ = ("after", "done", "states", "total")
+@kernel
+def close(p: Any, S: Any) -> None:
+    """Let the open chunk end here: a boundary."""
+    mask, begin = p[2], p[4]
+    total = load(S, mask + 1)
+    store(S, begin & mask, total)
+    p[11 + (begin & mask)] = p[1]
+    if p[3] == p[0]:
+        p[3], p[9] = p[1], begin
+    elif p[8] == 0:
+        p[8] = 1
+        store(S, mask + 2, total)
+    else:
+        store(S, mask + 2, combine(load(S, mask + 2), total))
+    p[4] = p[1]
+    p[7] = p[10] if p[10] > 0 else (p[1] - p[0] + 2) // 2  # Theorem 1, for slides of one item
 
-    def __init__(self, states: list[Any], total: Any) -> None:
-        self.states = states
-        self.total = total
-        self.after: Any = NOTHING
-        self.done: Future[None] | None = None
+
+@kernel
+def evict(p: Any, S: Any) -> None:
+    """Take the oldest event away; behind the last one of its chunk the next chunk is the oldest."""
+    if p[3] == p[0]:
+        close(p, S)
+    p[0] += 1
+    if p[0] < p[3]:
+        return
+    p[5] = max(p[5], p[3])
+    p[8] = 0
+    if p[3] == p[4]:
+        return
+    mask = p[2]
+    p[9] = p[3]
+    p[3] = p[11 + (p[3] & mask)]
+    begin = p[3]
+    while begin < p[4]:
+        if p[8] == 0:
+            store(S, mask + 2, load(S, begin & mask))
+            p[8] = 1
+        else:
+            store(S, mask + 2, combine(load(S, mask + 2), load(S, begin & mask)))
+        begin = p[11 + (begin & mask)]
 
 
-class PBA(Merger):
+@kernel
+def query(p: Any, S: Any) -> Any:
+    """At most three parts: a suffix of the oldest chunk, closed chunks, and the open one."""
+    if p[0] == p[1]:
+        return identity()
+    mask = p[2]
+    if p[3] == p[0]:
+        return load(S, mask + 1)
+    if p[5] < p[3] and p[0] > p[9]:
+        # The other thread, if there is one, has not done it.
+        suffix = load(S, (p[3] - 1) & mask)
+        for i in range(p[3] - 2, p[0] - 1, -1):
+            suffix = combine(load(S, i & mask), suffix)
+            store(S, i & mask, suffix)
+        p[5] = p[3]
+    answer = load(S, p[0] & mask)
+    if p[8] == 1:
+        answer = combine(answer, load(S, mask + 2))
+    if p[1] > p[4]:
+        answer = combine(answer, load(S, mask + 1))
+    return answer
+
+
+@kernel
+def work_ahead(p: Any, S: Any) -> None:
+    """Make the suffixes of chunks that are closed; nothing else touches these meanwhile."""
+    mask, end = p[2], p[4]
+    while p[5] < end:
+        begin = p[5]
+        after = p[11 + (begin & mask)]
+        suffix = load(S, (after - 1) & mask)
+        for i in range(after - 2, begin, -1):
+            suffix = combine(load(S, i & mask), suffix)
+            store(S, i & mask, suffix)
+        p[5] = after
+
+
+@kernel
+def move(p: Any, S: Any, q: Any, T: Any) -> None:
+    """Carry the window over."""
+    for i in range(p[0], p[1]):
+        store(T, i & q[2], load(S, i & p[2]))
+    for i in range(1, 3):
+        store(T, q[2] + i, load(S, p[2] + i))
+    q[11 + (p[9] & q[2])] = p[3]
+    begin = p[3]
+    while begin < p[4]:
+        after = p[11 + (begin & p[2])]
+        q[11 + (begin & q[2])] = after
+        begin = after
+    for i in range(11):
+        if i != 2:
+            q[i] = p[i]
+
+
+class PBA(FlatMerger):
     """Suffix aggregates made by another thread; at most three combines a slide in this one.
 
     Give the `length` of the window when it is fixed: chunks then have the best size from the
-    start. Otherwise they follow the window as it is at each boundary. `chunk` sets how many items
-    a chunk has: of slices, the size by `chunk_size_count` or `chunk_size_time`.
+    start. Otherwise the first chunk is what there is when an event leaves, and the next ones follow
+    the window as it is at each boundary. `chunk` sets how many items a chunk has: of slices, the
+    size by `chunk_size_count` or `chunk_size_time`.
 
     >>> import slicewise as sw
     >>> merger = sw.mergers.PBA(sw.agg.max(), length=4)
@@ -105,11 +209,14 @@ class PBA(Merger):
     """
 
     name = "pba"
+    kernels = (insert, evict, query, move, close, work_ahead)
+    cursors = 10
+    chunked = True
     properties = Properties(
         needs="associative",
         amortised="3",
         worst="3",
-        memory="(3n + 13) / 2",
+        memory="n + 2",
         source="doi:10.1145/3447548.3467360",
     )
 
@@ -119,97 +226,61 @@ class PBA(Merger):
         from slicewise.spans import Rows
 
         super().__init__(aggregate)
-        self._length = None if length is None else Rows(length).count
-        self._chunk = None if chunk is None else Rows(chunk).count
-        self._closed: deque[Chunk] = deque()
-        self._open: list[Any] = []
-        self._csa: Any = NOTHING
-        self._middle: Any = NOTHING  # the closed chunks but the oldest one
-        self._gone = 0  # events of the oldest closed chunk that were evicted
-        self._size = 0
-        self._room = self._chunk_size()
+        if chunk is not None:
+            self._p[self.cursors] = Rows(chunk).count
+        elif length is not None:
+            self._p[self.cursors] = chunk_size_count(Rows(length).count)
         self._other: ThreadPoolExecutor | None = None
+        self._ahead: Future[None] | None = None
+        self._given = 0  # the end of the last chunk that the other thread was given
 
-    def _chunk_size(self) -> int:
-        if self._chunk is not None:
-            return self._chunk
-        if self._length is not None:
-            return chunk_size_count(self._length)
-        return max(tuning.active().chunk_least, chunk_size_count(max(1, self._size)))
+    @classmethod
+    def slots(cls, capacity: int) -> int:
+        return capacity + 2
+
+    @classmethod
+    def numbers(cls, capacity: int) -> int:
+        return capacity + 1
 
     def insert_state(self, state: Any) -> None:
-        self._csa = state if self._csa is NOTHING else self.aggregate.combine(self._csa, state)
-        self._open.append(state)
-        self._size += 1
-        if len(self._open) >= self._room:
-            self._close()
+        super().insert_state(state)
+        self._hand_on()
 
-    def _close(self) -> None:
-        """A boundary: the open chunk goes to the other thread."""
-        chunk = Chunk(self._open, self._csa)
-        if self._closed:
-            self._middle = _join(self.aggregate, self._middle, chunk.total)
-        self._closed.append(chunk)
+    def _hand_on(self) -> None:
+        """Give chunks that were closed to the other thread."""
+        end = self._p[4]
+        if end <= self._given:
+            return
         if self._other is None:
             from concurrent.futures import ThreadPoolExecutor
 
             self._other = ThreadPoolExecutor(1, thread_name_prefix="slicewise-pba")
-        chunk.done = self._other.submit(_suffixes, self.aggregate, tuple(self._closed))
-        self._open, self._csa = [], NOTHING
-        self._room = self._chunk_size()
+        self._given = end
+        self._ahead = self._other.submit(self._run["work_ahead"], self._p, self._S)
+
+    def _wait(self) -> None:
+        """Let the other thread end; an error of its own is raised here."""
+        if self._ahead is not None:
+            self._ahead.result()
+
+    def _resize(self, capacity: int) -> None:
+        self._wait()
+        super()._resize(capacity)
 
     def _evict(self) -> None:
-        if not self._closed:
-            self._close()
-        self._size -= 1
-        self._gone += 1
-        if self._gone < len(self._closed[0].states):
-            return
-        self._closed.popleft()
-        self._gone = 0
-        self._middle = NOTHING
-        if len(self._closed) > 1:
-            _wait(self._closed[-1])
-            self._middle = self._closed[0].after
+        p = self._p
+        if p[3] == p[0]:
+            self._run["close"](p, self._S)
+            self._hand_on()
+        if p[0] + 1 == p[3] and p[5] < p[3]:
+            self._wait()  # its slots are free after this
+        super()._evict()
 
     def query_state(self) -> Any:
-        state = NOTHING
-        if self._closed:
-            oldest = self._closed[0]
-            if self._gone:
-                _wait(oldest)
-                state = oldest.states[self._gone]
-            else:
-                state = oldest.total
-        state = _join(self.aggregate, state, self._middle)
-        state = _join(self.aggregate, state, self._csa)
-        return self.aggregate.identity() if state is NOTHING else state
-
-    def __len__(self) -> int:
-        return self._size
-
-
-def _join(aggregate: Aggregate, older: Any, newer: Any) -> Any:
-    if older is NOTHING or newer is NOTHING:
-        return newer if older is NOTHING else older
-    return aggregate.combine(older, newer)
-
-
-def _wait(chunk: Chunk) -> None:
-    assert chunk.done is not None
-    chunk.done.result()
-
-
-def _suffixes(aggregate: Aggregate, chunks: tuple[Chunk, ...]) -> None:
-    """In the other thread: the suffixes of the newest chunk, and what follows each chunk."""
-    newest = chunks[-1]
-    states = newest.states
-    for i in range(len(states) - 2, 0, -1):
-        states[i] = aggregate.combine(states[i], states[i + 1])
-    after = NOTHING
-    for k in range(len(chunks) - 2, -1, -1):
-        after = _join(aggregate, chunks[k + 1].total, after)
-        chunks[k].after = after
+        p = self._p
+        if p[5] < p[3] and p[0] > p[9]:
+            self._wait()
+        return super().query_state()
 
 
 # The array form: `items` are the first and the end of whole chunks, `ends` has a state per chunk.

@@ -340,7 +340,7 @@ def _each(name: str, values: Iterable[Any], *, distinct: bool = True) -> list[in
     """Several numbers of events, all different where they are to be told apart."""
     found = [_events(name, value) for value in values]
     if not found:
-        raise SpanError(f"`{name}` is a list of none. Give at least one, or a number.")
+        raise SpanError(f"`{name}` is an empty list. Give at least one number.")
     twice = [value for value in found if found.count(value) > 1]
     if distinct and twice:
         raise SpanError(

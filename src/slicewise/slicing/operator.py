@@ -346,7 +346,7 @@ class Operator:
 
         Windows and aggregates that cannot be found by the name of their class are given again, all
         of them as they were: those whose class is not imported here, and those with a function,
-        such as a condition that is a lambda. A clock of one's own is given again too. Bytes run no
+        such as a condition that is a lambda. A clock of your own is given again too. Bytes run no
         code unless they are `trusted`: then functions are found by their names as well, modules
         are imported, and pickled values are read. A snapshot has pickled values only where states
         are more than plain ones.

@@ -86,7 +86,7 @@ class StreamSettings:
             )
         if self.delay not in (None, delay):
             raise SpanError(
-                f"The watermark is said twice: `withWatermark` has it {delay} microseconds behind "
+                f"The watermark is given twice: `withWatermark` has it {delay} microseconds behind "
                 f"in {time.name!r}, and `watermark=` {self.delay}. Leave one of them out."
             )
         return replace(self, delay=delay)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from slicewise.tuning import tune
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -15,10 +17,19 @@ _facts = 0
 
 
 def in_worker(task: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """A task that leaves its process quick to tidy up after this one and those to come."""
+    """A task that leaves its process quick to tidy up after this one and those to come.
+
+    It uses as many processors as Spark gives a task, which is one unless `spark.task.cpus` says
+    more.
+    """
 
     @wraps(task)
     def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        from pyspark import TaskContext
+
+        here = TaskContext.get()
+        if here is not None:
+            tune(processors=here.cpus())
         yield from task(*args, **kwargs)
         freeze_modules()
 

@@ -326,7 +326,7 @@ def _since_epoch(given: Any, what: str) -> int:
     if isinstance(given, np.datetime64):
         given = given.astype("M8[us]").item()  # `None` if it is NaT
     if given is None or given != given:
-        raise WindowError(f"`{what}` is a moment; given: NaT, which is none.")
+        raise WindowError(f"`{what}` is a moment; given: NaT.")
     if isinstance(given, dt.datetime):
         return since_epoch(given)
     if isinstance(given, dt.date):

@@ -17,6 +17,7 @@ from slicewise.arrays.keys import Keys
 from slicewise.errors import SnapshotError
 from slicewise.limits import BEGINNING, INFINITY
 from slicewise.slicing.buffer import ReorderBuffer, in_sequence
+from slicewise.slicing.edges.chunks import chunk_sizes
 from slicewise.slicing.families.acceptance import Late, Verdict
 from slicewise.slicing.families.window_set import WindowSet
 from slicewise.slicing.groups.grid import GridGroup
@@ -96,6 +97,9 @@ class SliceManager:
                 group = self._made(planned)
             group.technique = self.plan.partials
             group.set_windows(planned.windows)
+            merger = self.settings.merger_type
+            if merger is not None and merger.chunked:
+                group.store.chunks = chunk_sizes(planned.windows, self.settings.unit)
             if group.tie_order.order != self.settings.order:
                 group.tie_order = Ties(self.settings.order)
             group.know(len(self.keys))

@@ -106,9 +106,9 @@ class Ingest:
         early = since == BEGINNING and progress.oldest < first
         if early or progress.newest > last:
             raise WindowError(
-                f"The bounds of {window.name!r} could not be said as {kind} for events that were "
-                f"taken already, at the very {'beginning' if early else 'end'} of what that can "
-                "say. Give the window when the operator is built: such events are bad then."
+                f"Events at the very {'beginning' if early else 'end'} of the range of {kind} were "
+                f"taken already, and bounds of {window.name!r} around them would be out of that "
+                "range. Give the window when the operator is built: such events are bad then."
             )
 
     def _times(self, columns: Columns) -> Parsed:

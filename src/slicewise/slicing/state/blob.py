@@ -177,8 +177,8 @@ class BlobReader:
         if not isinstance(found, type):
             known = ", ".join(sorted(self.modules)) or "none"
             raise SnapshotError(
-                f"The snapshot has states of the class {name!r}, which is none of the modules of "
-                f"its aggregates and windows ({known}), or no longer there. Restore it with the "
+                f"The snapshot has states of the class {name!r}, which is not in the modules of "
+                f"its aggregates and windows ({known}), or is no longer there. Restore it with the "
                 "code that wrote it."
             )
         return found
@@ -205,7 +205,7 @@ def _header(text: bytes) -> dict[str, Any]:
     header = json.loads(text)
     if not isinstance(header, dict) or header.get("codec") not in ("", CODEC):
         raise SnapshotError(
-            "The snapshot is damaged: its header is none. Take an older one, or process the "
+            "The snapshot is damaged: its header cannot be read. Take an older one, or process the "
             "events again."
         )
     return header

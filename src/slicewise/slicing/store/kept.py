@@ -11,19 +11,26 @@ merger has taken already, which only late events do, it begins anew with those o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from slicewise import tuning
 from slicewise.aggregates.bound import States
 from slicewise.arrays.searches import first_at_least
 from slicewise.codegen.kernel import OPEN, kernel, run
 from slicewise.codegen.prelude import identity, load, part, store
 from slicewise.codegen.tally import tallied
 from slicewise.limits import INFINITY
+from slicewise.mergers.array import cores
 from slicewise.mergers.base import FlatMerger
 from slicewise.slicing.store.runs import Runs
 from slicewise.slicing.store.tree import least_of_each
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 NEVER = np.iinfo(np.int64).max
 
@@ -70,6 +77,7 @@ class Mergers:
         self.p = np.zeros(0, np.int64)
         self.M: States = algebra.new(0)
         self.used = [0, 0]  # of the cursors and of the states
+        self.ahead: Future[None] | None = None  # what another thread does until the next call
 
     def admit(self, count: int) -> None:
         """Make room for so many mergers."""
@@ -83,23 +91,44 @@ class Mergers:
         end = self.streams.end[: len(firsts)]
         end[end > firsts] = NEVER  # beyond what is asked for: it begins anew
 
-    def ask(self, asked: Asked, S: States, slot: np.ndarray, out: States) -> int:
-        """Put the states of windows into `out`; returns the combines that it took."""
+    def ask(
+        self, asked: Asked, S: States, slot: np.ndarray, chunks: np.ndarray, out: States
+    ) -> int:
+        """Put the states of windows into `out`; returns the combines that it took.
+
+        `chunks` has the size of chunks for each window of a key, for mergers that have some.
+        """
+        self.wait()
         together = self.cls.properties.suffixes
         need = np.zeros(len(self.streams.room), np.int64)
         np.maximum.at(need, asked.stream, asked.high - asked.base)
         grown = np.flatnonzero(need > self.streams.room)
         if len(grown):
             self._grow(grown, need[grown])
+            if self.cls.chunked:
+                self.p[self.streams.cursors[grown] + self.cls.cursors] = chunks[grown % len(chunks)]
         at = np.flatnonzero(need)
         tallies = self.streams.cursors[at] + self.streams.width[at] - 1
-        self.p[tallies] = 0
         using = tuple(map(tallied, self.cls.kernels_for(self.algebra)))
         # No merger takes more combines than one that has nothing but the slices.
         work = float((asked.high - asked.low).sum())
         way = (ask_together if together else ask_each).specialise(self.algebra, using, work=work)
         way(S, slot, asked, self.streams, self.cls.cursors, (self.p, self.M), out)
-        return int(self.p[tallies].sum())
+        combines = int(self.p[tallies].sum())
+        self.p[tallies] = 0
+        return combines
+
+    def work_ahead(self, other: Executor) -> None:
+        """Let another thread make what will be asked for next, as PBA's suffixes."""
+        using = tuple(map(tallied, self.cls.kernels_for(self.algebra)))
+        run = work_ahead_of_all.specialise(self.algebra, using, work=math.inf)
+        self.ahead = other.submit(run, self.streams, (self.p, self.M))
+
+    def wait(self) -> None:
+        """Let the other thread end."""
+        if self.ahead is not None:
+            done, self.ahead = self.ahead, None
+            done.result()
 
     def _grow(self, grown: np.ndarray, need: np.ndarray) -> None:
         """Give mergers more room, in another place."""
@@ -137,13 +166,15 @@ def _longer(array: np.ndarray, size: int) -> np.ndarray:
 class KeptMergers:
     """The mergers of a store: those of each component, and what has changed since they were asked.
 
-    `windows` has a place for each window by its number, and `lows` the first slice that each of
+    `chunks` has the size of chunks by the numbers of windows, for mergers that have some. `windows`
+    has a place for each window by its number, and `lows` the first slice that each of
     them was asked for the last time, by key. `touched` is the least measure of each key that has
     changed.
     """
 
-    def __init__(self, cls: type[FlatMerger], runs: Runs) -> None:
-        self.cls, self.runs = cls, runs
+    def __init__(self, cls: type[FlatMerger], runs: Runs, chunks: Mapping[int, int]) -> None:
+        self.cls, self.runs, self.chunks = cls, runs, chunks
+        self.other: Executor | None = None
         self.windows: dict[int, int] = {}
         self.lows = np.full((0, 1), NEVER)
         self.touched = np.full(len(runs.offset), INFINITY, runs.start.dtype)
@@ -185,7 +216,27 @@ class KeptMergers:
         order = (row, stream[row], low[row], high[row], base[row], shift[row])
         return Asked(*order)
 
-    def mergers(self, number: int, algebra: Any) -> Mergers:
+    def ask(
+        self, number: int, algebra: Any, asked: Asked, S: States, slot: np.ndarray
+    ) -> tuple[States, int]:
+        """The states of windows of the component of that number, and the combines that took."""
+        mergers, out = self._mergers(number, algebra), algebra.new(len(asked.row))
+        chunks = np.zeros(self.lows.shape[1], np.int64)
+        for window, place in self.windows.items():
+            chunks[place] = self.chunks.get(window, 0)
+        combines = mergers.ask(asked, S, slot, chunks, out)
+        limits = tuning.active()
+        room = int(mergers.streams.room.max(initial=0))
+        if self.cls.chunked and algebra.compiled and room >= limits.threads_length and cores() > 1:
+            tuning.took("suffixes ahead")
+            if self.other is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self.other = ThreadPoolExecutor(1, thread_name_prefix="slicewise-pba")
+            mergers.work_ahead(self.other)
+        return out, combines
+
+    def _mergers(self, number: int, algebra: Any) -> Mergers:
         """The mergers of the component of that number."""
         count = self.lows.size
         if number not in self.components:
@@ -222,6 +273,7 @@ class KeptMergers:
         if not self.cls.properties.suffixes:
             firsts = np.repeat(firsts, self.lows.shape[1])
         for mergers in self.components.values():
+            mergers.wait()
             mergers.admit(len(firsts))
             mergers.changed(firsts)
 
@@ -244,6 +296,7 @@ evict: Any = OPEN
 query: Any = OPEN
 suffix: Any = OPEN
 move: Any = OPEN
+work_ahead: Any = OPEN
 
 
 @kernel
@@ -315,3 +368,14 @@ def ask_together(
             insert(p, T, load(S, slot[end[s] + asked.shift[k]]))
             end[s] += 1
         store(out, asked.row[k], suffix(p, T, high - low))
+
+
+@kernel
+def work_ahead_of_all(streams: Any, pools: Any) -> None:
+    """Let every merger do what it can before it is asked."""
+    P, M = pools
+    for s in range(streams.room.shape[0]):
+        if streams.room[s] > 0:
+            p = P[streams.cursors[s] : streams.cursors[s] + streams.width[s]]
+            T = part(M, streams.states[s], streams.states[s] + streams.slots[s])
+            work_ahead(p, T)

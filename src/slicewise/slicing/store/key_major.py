@@ -50,6 +50,7 @@ class KeyMajorStore(SliceStore):
         super().__init__(bounds)
         self.runs = runs
         self.merger = merger
+        self.chunks: dict[int, int] = {}  # slices per chunk, for a merger that has chunks
         self.set_eager(eager=eager)
         self.states: list[States | None] = [None] * len(self.components)
 
@@ -353,7 +354,7 @@ class KeyMajorStore(SliceStore):
     ) -> list[States]:
         kept = self.kept
         if kept is None or kept.runs is not self.runs:
-            kept = self.kept = KeptMergers(merger, self.runs)
+            kept = self.kept = KeptMergers(merger, self.runs, self.chunks)
         asked = kept.asked(windows, keys, left, right)
         rows: States | None = None
         merged: list[States] = []
@@ -365,9 +366,8 @@ class KeyMajorStore(SliceStore):
                 continue
             place = -1 if states is None else number
             S = (self.runs.rows,) if states is None else states
-            found = component.algebra.new(len(left))
-            mergers = kept.mergers(place, component.algebra)
-            self.combines += mergers.ask(asked, S, self.runs.slot, found)
+            found, combines = kept.ask(place, component.algebra, asked, S, self.runs.slot)
+            self.combines += combines
             merged.append(found)
             rows = found if states is None else rows
         return merged
