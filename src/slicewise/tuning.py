@@ -118,9 +118,6 @@ class Tuning:
     rolling_objects: int = 1 << 8
     rolling_tile: int = 1 << 10
 
-    # Windows of `slide` of at most so many items are recalculated: below 5 items that is as fast
-    # as boundaries (measured), and it needs no more combines.
-    recalculated: int = 4
     # Numbers in the states of a block of `slide`: they stay in cache, and calling Python costs
     # little; so many times as many when there is nothing to keep in cache.
     slide_block: int = 1 << 17
