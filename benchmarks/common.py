@@ -25,18 +25,22 @@ def cores(count: int) -> Iterator[None]:
         os.sched_setaffinity(0, allowed)
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
     call()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def best(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+def best(
+    calls: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """The least time of each, taken in turns so that noise meets all of them."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            times[name].append(seconds(call))
+            times[name].append(seconds(call, clock))
     return {name: min(found) for name, found in times.items()}
 
 

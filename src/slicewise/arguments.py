@@ -21,7 +21,10 @@ def checked_aggregates(verb: str, aggs: Any) -> list[Aggregate]:
     """The aggregates, each with the names of its columns."""
     chosen = list(aggs) if isinstance(aggs, Iterator) else listed(aggs)
     if not chosen:
-        raise AggregateError(f"`{verb}` needs at least one aggregate in `aggs`; given: none.")
+        raise AggregateError(
+            f"`{verb}` needs at least one aggregate in `aggs`; given: none. Give aggregates such "
+            "as `sw.agg.max('price')`."
+        )
     for agg in chosen:
         if not isinstance(agg, Aggregate):
             raise AggregateError(

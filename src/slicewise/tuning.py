@@ -59,8 +59,6 @@ class Tuning:
     few_bands: int = 64
     full_band: int = 64
     most_bands: int = 1 << 12
-    # Slices of a batch are counted, not sorted, with at most so many places for each event.
-    places_per_event: int = 2
     # Events that are put in order of time together.
     events_banded: int = 1 << 18
     # Bands are added anew for each end of a window; where that takes more combines than this for
@@ -118,9 +116,6 @@ class Tuning:
     rolling_objects: int = 1 << 8
     rolling_tile: int = 1 << 10
 
-    # Windows of `slide` of at most so many items are recalculated: below 5 items that is as fast
-    # as boundaries (measured), and it needs no more combines.
-    recalculated: int = 4
     # Numbers in the states of a block of `slide`: they stay in cache, and calling Python costs
     # little; so many times as many when there is nothing to keep in cache.
     slide_block: int = 1 << 17

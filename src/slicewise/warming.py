@@ -17,6 +17,7 @@ from slicewise.names import column_name, column_names
 from slicewise.slicing.operator import Operator
 from slicewise.spans import Rows
 from slicewise.spans import span as as_span
+from slicewise.suggestions import taking_names
 from slicewise.tuning import tuned
 from slicewise.verbs import rolling, windowed
 from slicewise.windows import Window
@@ -37,6 +38,7 @@ class Warmed(NamedTuple):
     seconds: float
 
 
+@taking_names
 def warm(
     *,
     windows: Window | Sequence[Window] = (),

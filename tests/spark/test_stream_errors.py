@@ -266,7 +266,7 @@ class Locked(sw.Aggregate):
         ({"windows": [Following()], "emit": "on_update"}, CapabilityError, "sees each event once"),
         ({"windows": []}, WindowError, "at least one window; given: none"),
         ({"windows": [sw.tumbling(5), sw.tumbling(5)]}, WindowError, "Two windows have the name"),
-        ({"aggs": []}, AggregateError, "aggregates such as `sw.agg"),
+        ({"aggs": []}, AggregateError, "`windowed` needs .* Give aggregates such as `sw.agg"),
         ({"aggs": [sw.agg.sum("z")]}, ColumnError, "There is no column 'z'"),
         ({"by": "kk"}, ColumnError, "There is no column 'kk'.*Did you mean 'k'"),
         ({"time": "when"}, ColumnError, "There is no column 'when'"),

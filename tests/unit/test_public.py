@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import slicewise as sw
-from slicewise.errors import MissingNameError, SpanError
+from slicewise.errors import ArgumentError, MissingNameError, SpanError
 
 VERBS = ["windowed", "rolling", "slide", "fold", "upsert", "drain", "explain"]
 FUNCTIONS: dict[str, Any] = {
@@ -34,6 +34,15 @@ def test_every_public_function_has_a_list_of_its_parameters_and_an_example(name:
         assert missing == []
     else:
         assert re.findall(r"^    (\w+): ", listed, re.MULTILINE) == list(parameters)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_names_what_it_takes(name: str) -> None:
+    """No argument is refused by Python alone, which has no list of them."""
+    called = name.removeprefix("agg.")
+    message = rf"^`{called}` has no argument `nobody_knows`\..* It takes: "
+    with pytest.raises(ArgumentError, match=message):
+        FUNCTIONS[name](nobody_knows=1)
 
 
 def test_help_begins_with_the_verbs() -> None:

@@ -82,10 +82,9 @@ def _items(
     other: Executor | None,
 ) -> Part:
     """Windows of `length` events, or states when `S` is given, with a result after each."""
-    boundaries = merger is not None and length > 1
-    if length <= tuning.active().recalculated and not boundaries:
-        way, room = recalculate, algebra.new(0)
-    elif algebra.exact and not boundaries:
+    if length == 1:
+        way, room = alone, algebra.new(0)
+    elif algebra.exact and merger is None:
         way, room = subtract, algebra.new(1)
     elif other is not None and two_threads(algebra, length, merger):
         tuning.took("two threads")
@@ -195,16 +194,12 @@ def _periods(
 
 
 @kernel
-def recalculate(
+def alone(
     X: Any, valid: Any, S: Any, length: int, first: int, stop: int, room: Any, out: Any
 ) -> None:
-    """Every window on its own."""
+    """Windows of one item."""
     for i in range(first, stop):
-        start = max(0, i - length + 1)
-        state = item(X, valid, S, start)
-        for j in range(start + 1, i + 1):
-            state = combine(state, item(X, valid, S, j))
-        store(out, i - first, state)
+        store(out, i - first, item(X, valid, S, i))
 
 
 @kernel

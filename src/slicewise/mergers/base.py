@@ -30,7 +30,10 @@ from slicewise.errors import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from slicewise.aggregates.base import Aggregate
+    from slicewise.mergers.compiled import CompiledMerger
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +232,23 @@ class FlatMerger(Merger):
                 "Use `TwoStacks`, which needs only `combine`."
             )
         return cls.kernels
+
+    @classmethod
+    def compiled(
+        cls, aggregate: Aggregate, *types: pa.DataType, length: int | None = None
+    ) -> CompiledMerger:
+        """A window over columns of these Arrow types, in compiled code.
+
+        There is room for `length` events at once.
+        """
+        from slicewise.mergers.compiled import CompiledMerger
+
+        return CompiledMerger(cls, aggregate, types, length=length)
+
+    @classmethod
+    def needs_ahead(cls, p: Any, leaving: int) -> bool:
+        """Return whether work ahead is needed before `leaving` events go, or for an answer."""
+        return False
 
     @classmethod
     def capacity_for(cls, length: int) -> int:

@@ -32,7 +32,10 @@ from slicewise.mergers.boundary import grow, item
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    import pyarrow as pa
+
     from slicewise.aggregates.base import Aggregate
+    from slicewise.mergers.compiled import CompiledMerger
 
 
 def chunk_size_count(length: int, every: int = 1) -> int:
@@ -223,13 +226,8 @@ class PBA(FlatMerger):
     def __init__(
         self, aggregate: Aggregate, *, length: int | None = None, chunk: int | None = None
     ) -> None:
-        from slicewise.spans import Rows
-
         super().__init__(aggregate)
-        if chunk is not None:
-            self._p[self.cursors] = Rows(chunk).count
-        elif length is not None:
-            self._p[self.cursors] = chunk_size_count(Rows(length).count)
+        self._p[self.cursors] = _chunk_of(length, chunk)
         self._other: ThreadPoolExecutor | None = None
         self._ahead: Future[None] | None = None
         self._given = 0  # the end of the last chunk that the other thread was given
@@ -241,6 +239,28 @@ class PBA(FlatMerger):
     @classmethod
     def numbers(cls, capacity: int) -> int:
         return capacity + 1
+
+    @classmethod
+    def compiled(
+        cls,
+        aggregate: Aggregate,
+        *types: pa.DataType,
+        length: int | None = None,
+        chunk: int | None = None,
+    ) -> CompiledMerger:
+        """A window over columns of these Arrow types, in compiled code in both threads.
+
+        `length` and `chunk` are those of `PBA` itself.
+        """
+        from slicewise.mergers.compiled import CompiledMerger
+
+        size = _chunk_of(length, chunk)
+        return CompiledMerger(cls, aggregate, types, length=length, chunk=size)
+
+    @classmethod
+    def needs_ahead(cls, p: Any, leaving: int) -> bool:
+        # The slots of a chunk are free when it has gone.
+        return bool(p[5] < p[3] and (p[0] > p[9] if leaving == 0 else p[0] + leaving >= p[3]))
 
     def insert_state(self, state: Any) -> None:
         super().insert_state(state)
@@ -272,15 +292,23 @@ class PBA(FlatMerger):
         if p[3] == p[0]:
             self._run["close"](p, self._S)
             self._hand_on()
-        if p[0] + 1 == p[3] and p[5] < p[3]:
-            self._wait()  # its slots are free after this
+        if self.needs_ahead(p, 1):
+            self._wait()
         super()._evict()
 
     def query_state(self) -> Any:
-        p = self._p
-        if p[5] < p[3] and p[0] > p[9]:
+        if self.needs_ahead(self._p, 0):
             self._wait()
         return super().query_state()
+
+
+def _chunk_of(length: int | None, chunk: int | None) -> int:
+    """The size of chunks: the given one, that of a known length, or 0."""
+    from slicewise.spans import Rows
+
+    if chunk is not None:
+        return Rows(chunk).count
+    return 0 if length is None else chunk_size_count(Rows(length).count)
 
 
 # The array form: `items` are the first and the end of whole chunks, `ends` has a state per chunk.

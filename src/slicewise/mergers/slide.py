@@ -4,7 +4,7 @@ Each component of an aggregate is slid by the way that suits it, and results are
 block, so that states stay in the processor's cache and only results go to memory:
 
 - the count of a column without nulls is known from the position;
-- windows of a few items are recalculated;
+- windows of one item are that item;
 - exact integers subtract what leaves (`invert`);
 - everything else goes by boundaries (`SBA`), on two cores when a combine is dear and the window
   long (`PBA`).

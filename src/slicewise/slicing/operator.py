@@ -176,9 +176,10 @@ class Operator:
 
     @changing
     def process(self, batch: Any) -> list[Result] | None:
-        """Take a batch of events: a dict of columns, an Arrow, pandas or polars table, or rows.
+        """Take a batch of events: a dict of columns, a table of any kind, rows, or one event.
 
-        Returns the results with `ordered=True`, and `None` otherwise.
+        Rows are dicts, and so is one event alone, with single values. Returns the results with
+        `ordered=True`, and `None` otherwise.
         """
         self._add(batch)
         if not self.ordered:

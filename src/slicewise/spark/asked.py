@@ -58,7 +58,7 @@ def definitions(
 ) -> WindowSet:
     """The windows and settings of an operator that would be given these; refuses what it would."""
     settings = Settings.of(
-        aggs=aggs,
+        aggs=checked_aggregates("windowed", aggs),
         time=time,
         by=by,
         lateness=options.lateness,

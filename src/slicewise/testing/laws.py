@@ -25,6 +25,10 @@ def check_aggregate(aggregate: Aggregate | type[Aggregate], examples: Iterable[A
 
     Results, not states, are compared, floats to nine digits: prefer whole numbers as examples.
 
+    Args:
+        aggregate: An aggregate, or its class.
+        examples: Some events: values, or tuples of values where there are several columns.
+
     >>> import slicewise as sw
     >>> class Average(sw.Aggregate):
     ...     def identity(self):
