@@ -59,8 +59,6 @@ class Tuning:
     few_bands: int = 64
     full_band: int = 64
     most_bands: int = 1 << 12
-    # Slices of a batch are counted, not sorted, with at most so many places for each event.
-    places_per_event: int = 2
     # Events that are put in order of time together.
     events_banded: int = 1 << 18
     # Bands are added anew for each end of a window; where that takes more combines than this for

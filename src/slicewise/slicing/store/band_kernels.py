@@ -74,35 +74,6 @@ def into_bands(
 
 
 @kernel
-def count_slots(
-    of_each: Any, places: Any, keys: Any, many: int, table: Any, top: int, out: Any
-) -> None:
-    """Make a slot for each slice that events touch, from `top` on in the order of (band, key).
-
-    `table` has a place for each of the `many` keys in each band, and is zero.
-    """
-    slots, codes, rows, ends = out.slots, out.codes, out.rows, out.ends
-    for i in range(of_each.shape[0]):
-        slots[i] = -1
-        if of_each[i] >= 0:
-            slots[i] = places[of_each[i]] * many + keys[i]
-            table[slots[i]] += 1
-    at, made = 0, top
-    for band in range(places.shape[0]):
-        for code in range(many):
-            if table[at] > 0:
-                rows[made] = table[at]
-                codes[made] = code
-                table[at] = made - top
-                made += 1
-            at += 1
-        ends[band] = made
-    for i in range(of_each.shape[0]):
-        if slots[i] >= 0:
-            slots[i] = top + table[slots[i]]
-
-
-@kernel
 def pack(of_each: Any, places: Any, keys: Any, bits: Any, slots: Any, packed: Any) -> int:
     """Band, key and row of each event as one number; how many events go anywhere."""
     count = 0
@@ -116,7 +87,7 @@ def pack(of_each: Any, places: Any, keys: Any, bits: Any, slots: Any, packed: An
 
 @kernel
 def number_slots(packed: Any, bits: Any, top: int, out: Any) -> None:
-    """Make the slots of `count_slots` for events that are packed as numbers and sorted."""
+    """Make a slot for each slice that packed and sorted events touch, from `top` on."""
     slots, codes, rows, ends = out.slots, out.codes, out.rows, out.ends
     row, key = (1 << bits[1]) - 1, (1 << bits[0]) - 1
     before = -1

@@ -27,7 +27,6 @@ from slicewise.slicing.state.checks import check_bands, codes, exactly, require,
 from slicewise.slicing.store.band_closing import Closed, close
 from slicewise.slicing.store.band_kernels import (
     SlotArrays,
-    count_slots,
     into_bands,
     mark_heads,
     merge_codes,
@@ -208,17 +207,12 @@ class TimeMajorStore(SliceStore):
         slots = self.borrow("slots", size, np.int64)
         ends = np.zeros(count, np.int64)
         out = SlotArrays(slots, pool.codes, pool.rows, ends)
-        if count * self.many <= tuning.active().places_per_event * size:
-            table = np.zeros(count * self.many, np.int32)
-            run(count_slots)(of_each, places, keys, self.many, table, top, out)
-        else:
-            # A number holds band, key and row, and is sorted as such.
-            packed = self.borrow("packed", size, np.int64)
-            bits = (max(self.many - 1, 1).bit_length(), size.bit_length())
-            found = run(pack)(of_each, places, keys, bits, slots, packed)
-            packed = packed[:found]
-            packed.sort()
-            run(number_slots)(packed, bits, top, out)
+        # A number holds band, key and row, and is sorted as such.
+        packed = self.borrow("packed", size, np.int64)
+        bits = (max(self.many - 1, 1).bit_length(), size.bit_length())
+        packed = packed[: run(pack)(of_each, places, keys, bits, slots, packed)]
+        packed.sort()
+        run(number_slots)(packed, bits, top, out)
         pool.top = int(ends.max(initial=top))
         self._fill(inputs, slots, top, first)
         self.combines += int(np.count_nonzero(of_each >= 0)) - (pool.top - top)
