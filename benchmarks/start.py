@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.common import DOCS, Report, machine
+from slicewise.shipping import TARGET as SHIPPED
 
 ROOT = DOCS.parent.parent
 
@@ -255,12 +256,14 @@ def spark_worker(report: Report, rows: int, aim: float) -> None:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="./run bench start", description=__doc__)
     parser.add_argument("--rows", type=int, nargs="*", default=[6, 1000, 1_000_000])
-    parser.add_argument("--rounds", type=int, default=3, help="runs of a second process")
+    parser.add_argument("--rounds", type=int, default=2, help="runs of a second process")
     parser.add_argument("--no-spark", action="store_true", help="leave the workers of Spark out")
     given = parser.parse_args(argv)
     report, where = Report("The first result, in seconds of processor time"), machine()
     for rows in given.rows:
         check(report, rows)
+    shipped = len(list(SHIPPED.glob("*.nbc")))
+    report.fact("functions that came with the package (`./run ship`)", str(shipped))
     readme(report)
     for rows in given.rows:
         aim = 1 if rows < 100_000 else 3

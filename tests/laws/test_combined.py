@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicewise as sw
-from slicewise.slicing.groups.session import SessionGroup
 from slicewise.testing import Oracle
 from slicewise.testing.strategies import KINDS, Step, steps
 from slicewise.tuning import active, tuned
@@ -35,10 +34,10 @@ def beside_sessions(draw: st.DrawFn) -> list[Window]:
     return [*free, *(sw.session(gap, name=f"session_{k}") for k, gap in enumerate(gaps))]
 
 
-def together(op: sw.Operator) -> SessionGroup:
+def together(op: sw.Operator) -> Any:
     """The only slice group of an operator, which all its windows share."""
+    assert [group.kind for group in op.plan.groups] == ["sessions"]
     (group,) = op.parts.slices.groups.values()
-    assert isinstance(group, SessionGroup)
     return group
 
 

@@ -20,7 +20,7 @@ from tests.support.operators import AGGREGATES, aggregates, assert_follows, keys
 # Which of the events of one time comes first decides what these hold, and user windows are not
 # revised.
 BY_ARRIVAL = (
-    "tumbling_rows", "sliding_rows", "rows_every_time", "punctuated", "threshold",
+    "tumbling_rows", "sliding_rows", "rows_every_time", "punctuated", "threshold", "delta",
     "user_counts", "user_data",
 )  # fmt: skip
 

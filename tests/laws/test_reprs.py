@@ -17,7 +17,7 @@ from slicewise.slicing.families.family import WindowEntry
 from slicewise.slicing.plan import GroupPlan, Plan
 from slicewise.slicing.settings import Settings
 from slicewise.testing.strategies import KINDS
-from slicewise.windows import Periodic, UserWindow, Window
+from slicewise.windows import Periodic, Window
 
 PASTED = [kind for kind in KINDS if not kind.startswith("user")]
 SPACE = {
@@ -82,7 +82,7 @@ def test_reprs_are_as_one_writes_them() -> None:
 
 def test_every_kind_of_window_says_how_it_is_made() -> None:
     # A dataclass with slots is a copy, and the class that it is made of is a subclass too.
-    kinds = {kind.__name__: kind for kind in Window.__subclasses__() if kind is not UserWindow}
+    kinds = {kind.__name__: kind for kind in Window.__subclasses__() if kind is not sw.UserWindow}
     ours = [k for k in kinds.values() if k.__module__.startswith("slicewise.windows.")]
     assert len(ours) == 10
     assert all("recipe" in vars(kind) for kind in ours)

@@ -149,6 +149,7 @@ FAMILIES: dict[str, Any] = {
     "units": lambda: [sw.tumbling(sw.units(10, on="km")), sw.sliding(*[sw.units(9, on="km")] * 2)],
     "fractions": lambda: [sw.tumbling(sw.units(2.5, on="miles"))],
     "flagged": lambda: [sw.punctuated("flag"), sw.threshold("flag")],
+    "delta": lambda: [sw.delta("x", by=4), sw.delta("y", by=1.5)],
     "user": lambda: [Turns()],
     "mixed": lambda: [
         sw.tumbling(10),

@@ -1,6 +1,7 @@
 """The commands in the documents are real: `run` takes them, and pip would find what they name."""
 
 import importlib
+import importlib.util
 import os
 import re
 import shlex
@@ -111,6 +112,8 @@ def test_run_takes_a_command_and_runs_what_there_is(
             if sections:
                 module = importlib.import_module(f"benchmarks.{name.replace('-', '_')}")
                 assert set(sections) <= set(module.SECTIONS)
+        case ["-m", "slicewise.shipping"]:
+            assert importlib.util.find_spec("slicewise.shipping") is not None
         case ["-m", "examples.demo"]:
             assert (ROOT / "examples" / "demo" / "__main__.py").is_file()
         case said:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 import slicewise as sw
-from slicewise.slicing.groups.grid import GridGroup
-from slicewise.slicing.store.time_major import TimeMajorStore
+from slicewise.testing import paths_taken
 
 SUM = sw.agg.sum("x")
 
@@ -74,14 +73,13 @@ def test_explaining_changes_nothing_and_counts_the_keys() -> None:
     op = operator(sw.tumbling(10))
     count = 20_000
     keys = np.array([f"key number {k}" for k in range(count)])
-    op.process({"t": np.arange(count) % 50, "k": keys, "x": np.ones(count)})
-    (group,) = op.parts.slices.groups.values()
-    assert isinstance(group, GridGroup)
-    slices = group.slices
-    assert isinstance(slices, TimeMajorStore)
+    with paths_taken() as taken:
+        op.process({"t": np.arange(count) % 50, "k": keys, "x": np.ones(count)})
+    assert taken["bands"] == 1
+    before = op.snapshot()
     said = op.explain()
-    assert group.slices is slices
-    assert group.live == count
+    assert op.snapshot() == before
+    assert op.stats.slices == count
     found = re.search(r"Memory of the keys: (\d+) bytes, (\d+) a key for 20000 keys", said)
     assert found is not None
     assert int(found[1]) >= sum(map(len, keys))  # the texts themselves are among them

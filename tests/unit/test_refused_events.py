@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import slicewise as sw
-from slicewise.slicing.groups.session import SessionGroup
 from slicewise.testing import Oracle, fold
 from slicewise.windows import Window
 from tests.support.bands import by_time
@@ -101,9 +100,7 @@ def test_sessions_that_cannot_become_one_are_both_kept(own: Any, windows: Any, b
         with pytest.raises(ValueError, match="more than a thousand"):
             op.advance(math.inf)
     assert (op.stats.bad, op.late) == (0, [])
-    (group,) = [
-        group for group in op.parts.slices.groups.values() if isinstance(group, SessionGroup)
-    ]
+    group = op.parts.slices.groups["sessions"]
     (states,) = group.store.states[-1] or ()
     slots = group.runs.slot[group.runs.places(np.zeros(1, np.int64))]
     assert sum(states[slots].tolist()) == 1301.0

@@ -26,6 +26,7 @@ from functools import cache, wraps
 from glob import escape as glob_escape
 from glob import glob
 from hashlib import sha256
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 from uuid import uuid4
@@ -38,6 +39,11 @@ from numpy import __version__ as numpy_version
 
 from slicewise.codegen.cache import gave_up, note_use, write
 from slicewise.codegen.progress import COMPILING
+
+# Machine code that comes with the package, and how Numba names a processor of which it only takes
+# for granted what all of its kind have.
+SHIPPED = Path(__file__).parent / "shipped"
+GENERIC = ("generic", "")
 
 DIGEST = 32  # bytes that say what the others of a file must be
 
@@ -97,6 +103,17 @@ class OwnNames(IndexDataCacheFile):
         return content
 
 
+class Shipped(OwnNames):
+    """The files that came with the package, which nobody changes."""
+
+    def _content(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            found = file.read()
+        if found[:DIGEST] != sha256(found[DIGEST:]).digest():
+            raise FileNotFoundError(path)
+        return found[DIGEST:]
+
+
 class Kept(FunctionCache):
     """The machine code of a function of a generated module, which lies in the same folder.
 
@@ -112,14 +129,23 @@ class Kept(FunctionCache):
         # The name of the module has a digest of its text.
         base = f"{function.__module__}.{function.__name__}-{code.co_firstlineno}.{made_by()}"
         self._cache_file = OwnNames(self._cache_path, base, function.__module__)  # type: ignore[no-untyped-call]
+        self._shipped = Shipped(str(SHIPPED), base, function.__module__)  # type: ignore[no-untyped-call]
         self.enable()  # type: ignore[no-untyped-call]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            return self._shipped_overload(sig, target_context) if found is None else found
         except Exception as error:
             gave_up(error)
             return None
+
+    def _shipped_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code that came with the package, for any processor of this kind."""
+        key = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
+        signature, (kind, *_), digests = key
+        data = self._shipped.load((signature, (kind, *GENERIC), digests))  # type: ignore[no-untyped-call]
+        return data if data is None else self._impl.rebuild(target_context, data)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

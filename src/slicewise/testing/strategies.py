@@ -144,9 +144,14 @@ def events(
     ordered: bool = False,
     distinct_times: bool = False,
 ) -> list[Row]:
-    """Events in the order of arrival: any order, or that of time when `ordered`."""
+    """Events in the order of arrival: any order, or that of time when `ordered`.
+
+    Without a least size most lists would be so short that windows which wait for several events
+    never close.
+    """
+    least = draw(st.sampled_from([0, max_size // 4, max_size // 2]))
     times = draw(
-        st.lists(st.integers(-15, 45), max_size=max_size, unique=distinct_times),
+        st.lists(st.integers(-15, 45), min_size=least, max_size=max_size, unique=distinct_times),
     )
     if ordered:
         times.sort()
