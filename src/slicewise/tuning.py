@@ -45,6 +45,8 @@ class Tuning:
     kernels: Literal["by work", "plain", "compiled"] = "by work"
     plain_places: int = 1 << 15
     plain_seconds: float = 0.3
+    # The same where the compiler is in memory already: small parts of large jobs are soon compiled.
+    plain_seconds_loaded: float = 0.02
 
     # Slices by time instead of by key: with at least so many keys, and so many events in a batch,
     # to which every so many keys add one (measured: the more keys, the fewer events it takes; 1024

@@ -7,6 +7,7 @@ one that is given large arrays is compiled at once, and so is one that has taken
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -51,11 +52,9 @@ class Tiered:
         limits = tuning.active()
         if limits.kernels != "by work":
             return limits.kernels == "plain"
-        return (
-            self.compiled is None
-            and work <= limits.plain_places
-            and self._spent <= limits.plain_seconds
-        )
+        loaded = "numba" in sys.modules
+        patience = limits.plain_seconds_loaded if loaded else limits.plain_seconds
+        return self.compiled is None and work <= limits.plain_places and self._spent <= patience
 
     def __call__(self, *given: Any) -> Any:
         if not self._runs_plain(places(given)):
