@@ -75,8 +75,8 @@ class KeyTable(ABC):
         codes, rows = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
         done = 0
         while True:
-            known = (self.table, self.marks, codes, rows)
-            stop, size = run(code_marks)(given[0], valid, self.null, *known, done, self.size)
+            known, found = (self.table, self.marks), (codes, rows)
+            stop, size = run(code_marks)(given[0], valid, self.null, known, found, done, self.size)
             done = self._keep(given, rows[: size - self.size], codes, done, stop)
             if done == len(keys):
                 return codes
@@ -160,17 +160,14 @@ def with_room(array: np.ndarray, used: int, more: int) -> np.ndarray:
 
 @kernel
 def code_marks(
-    marks: Any,
-    valid: Any,
-    null: int,
-    table: Any,
-    known: Any,
-    codes: Any,
-    rows: Any,
-    done: int,
-    size: int,
+    marks: Any, valid: Any, null: int, known: Any, found: Any, done: int, size: int
 ) -> Any:
-    """Codes of keys by their marks, and the `rows` of new ones; stops at a half full table."""
+    """The codes of keys by their marks, and the rows of new ones; stops at a half full table.
+
+    `known` has the table and the marks in it, and `found` room for codes and rows.
+    """
+    table, marked = known
+    codes, rows = found
     mask, before = table.shape[0] - 1, size
     for i in range(done, marks.shape[0]):
         if valid is not None and not valid[i]:
@@ -179,7 +176,7 @@ def code_marks(
         mark = marks[i]
         place = np.uint64((mark >> 40) & mask)
         code = table[place]
-        while code >= 0 and known[np.uint64(code)] != mark:
+        while code >= 0 and marked[np.uint64(code)] != mark:
             place = (place + np.uint64(1)) & np.uint64(mask)
             code = table[place]
         if code < 0:
@@ -187,7 +184,7 @@ def code_marks(
                 return i, size
             code = size
             table[place] = code
-            known[code] = mark
+            marked[code] = mark
             rows[size - before] = i
             size += 1
         codes[i] = code

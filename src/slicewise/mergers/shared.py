@@ -99,12 +99,12 @@ def answer_together(
     out: States = algebra.new(int(ends[-1]))
     work = rows * (1 + len(queries))
     run = answer_by_plan.specialise(algebra, using=merger.kernels_for(algebra), work=work)
-    steps = (plan.fragments, plan.begin, plan.query, plan.partials)
+    steps = (plan.fragments, plan.begin, plan.query, plan.partials, plan.longest)
     at, done = np.zeros(2, np.int64), 0
     piece = max(1, tuning.active().combines_done // len(queries))
     while done < rows:  # Ctrl-C is heard between pieces
         done = min(done + piece, rows)
-        run(X, valid, steps, plan.longest, (done, rows), at, p, S, row, out)
+        run(X, valid, steps, (done, rows), at, (p, S), row, out)
     return [
         tuple(array[end - rows // every : end] for array in out)
         for end, (_, every) in zip(ends, queries, strict=True)
@@ -118,15 +118,15 @@ suffix: Any = OPEN
 
 @kernel
 def answer_by_plan(
-    X: Any, valid: Any, steps: Any, longest: int, upto: Any, at: Any, p: Any, S: Any, row: Any,
-    out: Any,
-) -> None:  # fmt: skip
+    X: Any, valid: Any, steps: Any, upto: Any, at: Any, merger: Any, row: Any, out: Any
+) -> None:
     """Fold fragments that begin before `upto[0]`, of `upto[1]` events, and answer after each.
 
     `at` is the next event and the next fragment; `row` has the place of each query's next result.
     """
-    fragments, begin, query, partials = steps
+    fragments, begin, query, partials, longest = steps
     stop, rows = upto
+    p, S = merger
     i, j = at[0], at[1]
     while i < stop and i + fragments[j] <= rows:
         state = item(X, valid, None, i)
