@@ -168,14 +168,16 @@ def active() -> Tuning:
 
 @contextmanager
 def tuned(**changes: Any) -> Iterator[Tuning]:
-    """Thresholds changed for all threads of this process as long as the context lasts."""
-    global _active
+    """Thresholds changed for all threads of this process as long as the context lasts.
+
+    Contexts may end in any order: each takes back what it changed and nothing else.
+    """
     before = _active
-    _active = replace(before, **changes)
+    tune(**changes)
     try:
         yield _active
     finally:
-        _active = before
+        tune(**{name: getattr(before, name) for name in changes})
 
 
 def tune(**changes: Any) -> None:

@@ -108,3 +108,13 @@ def test_thresholds_hold_as_long_as_they_are_asked_for() -> None:
     assert active() == before
     with pytest.raises(TypeError, match="no_such_threshold"), tuned(no_such_threshold=1):
         pass
+
+
+def test_thresholds_that_end_in_another_order_take_back_only_what_they_changed() -> None:
+    outer, inner = tuned(forget_at_least=7), tuned(prune_at_least=9)
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__(None, None, None)
+    assert (active().forget_at_least, active().prune_at_least) == (Tuning().forget_at_least, 9)
+    inner.__exit__(None, None, None)
+    assert active().prune_at_least == Tuning().prune_at_least
