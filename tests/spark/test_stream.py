@@ -229,5 +229,5 @@ def test_explain_says_how_a_stream_runs(spark: Any) -> None:
     query: dict[str, Any] = {"by": "value", "time": "timestamp", "aggs": sw.agg.max("value")}
     windows = sw.explain(stream, windows=sw.session("3s"), **query)
     assert "packed by bucket of keys" in windows
-    assert "cut where events are more than 3000000 apart" in windows
+    assert "cut where events are more than 3s apart" in windows
     assert "above the watermark" in sw.explain(stream, over="1m", **query)
