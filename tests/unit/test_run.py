@@ -291,7 +291,7 @@ def test_another_spark_has_an_environment_of_its_own(
     machine.add_java("bin/java", "17.0.15")
     (machine.place / "tests").mkdir()
     assert machine.run("test-spark", version) == (0, "pytest tests/spark", [])
-    extras = "pip -e .[cli,pandas,polars,postgres,spark,test]"
+    extras = "pip -e .[cli,demo,pandas,polars,postgres,spark,test]"
     assert machine.log("pip") == [f"{extras} {wanted}", f"{SKETCHES} {wanted}"]
     assert (machine.place / f".venv-spark-{version}" / "bin" / "python").exists()
     assert not (machine.place / ".venv").exists()
